@@ -1,6 +1,6 @@
 """A network trained on photos: from JPEG files by a Python generator, and from TFRecords.
 
-A PIL loop and packed records are then also read without a network, at 299 x 299.
+Images are then also read without a network, at 299 x 299, by a PIL loop and from packed records.
 """
 
 from collections.abc import Callable
@@ -23,12 +23,12 @@ class Options:
     """Network, images and number of rounds.
 
     Attributes:
-        images: Generated JPEG photos of 375 x 500.
+        images: Number of generated JPEG photos, 375 or 333 x 500 pixels each.
         size: Height and width of the network's images.
         filters: Number of filters in the first of three convolutions, which determines the time of
             a step.
         network: A network of `keras.applications`, with random weights, that replaces the
-            convolutions; for example InceptionResNetV2, whose own size is 299.
+            convolutions; for example InceptionResNetV2, whose default image size is 299.
         seconds: Time for which each contender trains, and reads, in each round.
         rounds: How often each contender runs.
     """
@@ -45,7 +45,7 @@ class Options:
 
 
 def one_batch(root: Path, size: int) -> Any:
-    """Repeats the first packed batch, which costs nothing: no other input can be faster."""
+    """Repeats the first packed batch at no cost, so no other input can be faster."""
     return training.first_batch(photos.packed(root, size))
 
 

@@ -1,7 +1,7 @@
 """Compares ways from CSV to TFRecord: a Python loop, TFX's stock CsvExampleGen, and Penstock.
 
-Penstock splits rows two to one, as CsvExampleGen does; the loop does not. Imports are not counted;
-planning and starting workers are.
+Penstock splits rows two to one, as CsvExampleGen does; the loop does not. The measurement excludes
+imports, but includes planning and the start of workers.
 """
 
 import os
@@ -37,7 +37,7 @@ class Options:
 
 
 def python_loop(csv: Path, out: Path, compression: str) -> Measured:
-    """Reads one row at a time: csv.DictReader, tf.train.Example, TFRecordWriter; no split."""
+    """Converts one row at a time: csv.DictReader, tf.train.Example, TFRecordWriter; no split."""
     import csv as csv_module
 
     import tensorflow as tf

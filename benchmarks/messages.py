@@ -1,6 +1,7 @@
 """Compares JSON with nested protobuf messages on users with four posts each.
 
-Each format writes a file and reads every field back; the total length of the posts is checked.
+In each format, a file is written and every field is read back; the total length of the posts is
+checked.
 """
 
 import json
@@ -108,7 +109,7 @@ def read_protobuf(path: Path) -> int:
     with path.open("rb") as file:
         while head := file.read(4):
             user = message_class.FromString(file.read(struct.unpack("<I", head)[0]))
-            # Each field is accessed, because a JSON reader has created all fields, too.
+            # Each field is accessed, because a JSON reader also creates every field.
             _ = user.id, user.name, user.followers, user.verified, user.created
             for post in user.posts:
                 _ = post.id, post.likes

@@ -5,9 +5,10 @@ webdataset, and ArrayRecord files for grain. Numbers are raw bytes, which Python
 and texts are a tuple. The peers shuffle as their documents recommend: webdataset shuffles shards
 and a buffer of rows, grain all rows.
 
-Tables are also written in blocks of 4,096 rows, as in Penstock's packed records: ArrayRecord by
-grain, TensorFlow's saved dataset, and row groups of Parquet. Four blocks picked at random form a
-window whose rows are permuted, as for packed records.
+Tables are also written in blocks of 4,096 rows, as in Penstock's packed records. A block is a
+record of an ArrayRecord file (read by grain), an element of a saved `tf.data` dataset, or a row
+group of a Parquet file. Four blocks picked at random form a window whose rows are permuted, as for
+packed records.
 """
 
 import pickle
@@ -71,7 +72,7 @@ def rows_of_images(root: Path) -> Iterator[bytes]:
 
 
 def image_from(payload: bytes) -> Row:
-    """Returns uint8[299, 299, 3] and its label."""
+    """Returns an image, uint8[299, 299, 3], and its label."""
     import numpy as np
 
     size = photos.SIZE
@@ -92,7 +93,7 @@ def _write(folder: Path, payloads: Iterator[bytes]) -> None:
 
     folder.mkdir(parents=True)
     tars = [webdataset.TarWriter(str(folder / f"{i:05d}.tar")) for i in range(SHARDS)]
-    # Groups of one record, as ArrayRecord's documents recommend for random access.
+    # Each group has one record, as ArrayRecord's documentation recommends for random access.
     arrays = [
         array_record.ArrayRecordWriter(str(folder / f"{i:05d}.array_record"), "group_size:1")
         for i in range(SHARDS)
@@ -176,7 +177,7 @@ def grain_blocks(root: Path) -> Iterator[Row]:
 
 
 def saved_blocks(root: Path) -> Any:
-    """`tf.data.Dataset.load` of blocks of 4,096 rows, rows permuted by TensorFlow."""
+    """Blocks of 4,096 rows, read by `tf.data.Dataset.load`; rows permuted by TensorFlow."""
     import tensorflow as tf
 
     def permuted(*blocks: Any) -> Any:
@@ -253,7 +254,7 @@ def grain_batches(
 
 @dataclass(frozen=True)
 class Peer:
-    """A way to read the rows: a function from a folder to endless batches, and its file pattern."""
+    """A peer: its reader, a function from a folder to endless batches, and its file pattern."""
 
     batches: Callable[[Path], Any]
     files: str

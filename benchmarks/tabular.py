@@ -1,7 +1,7 @@
 """Tables: CSV by pandas and TensorFlow, TFX's stock input, row Examples, packed; read and trained.
 
-All contenders shuffle. Reading takes all 40 columns; training uses the 32 numbers, and no contender
-then reads the texts.
+All contenders shuffle. The reading benchmark reads all 40 columns. Training uses the 32 numeric
+columns, and for it no contender reads the text columns.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Checks that options classes call in `__post_init__`; a failed check raises a UsageError.
+"""Validation functions that options classes call in `__post_init__`; they raise UsageError.
 
 Messages put an option's name in backticks, which the command line replaces by its flag.
 """

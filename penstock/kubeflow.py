@@ -1,6 +1,7 @@
 """Placement of a pipeline's nodes on a Kubernetes cluster.
 
-The names and the modules that define them are in `kubeflow.pyi`; each is loaded on first use.
+`kubeflow.pyi` lists the public names and the modules that define them; each name is loaded on first
+use.
 """
 
 import lazy_loader

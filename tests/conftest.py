@@ -112,7 +112,9 @@ def _no_lines_by_time(monkeypatch):
 
 @pytest.fixture
 def our_messages(caplog):
-    """Returns the lines that Penstock logged; libraries' lines depend on earlier tests."""
+    """Returns a function that returns the lines logged by Penstock. It leaves out the lines of
+    libraries, because these depend on which tests ran earlier.
+    """
     return lambda: [r.getMessage() for r in caplog.records if r.name.startswith("penstock")]
 
 

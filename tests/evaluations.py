@@ -25,7 +25,7 @@ def write_messages(path, messages):
 
 
 def write_evaluation(folder, messages, thresholds=(), plots=()):
-    """A ModelEvaluation artifact; `thresholds` are (class name, threshold) pairs."""
+    """Writes a ModelEvaluation artifact; `thresholds` are (metric class, threshold) pairs."""
     folder.mkdir(parents=True, exist_ok=True)
     write_messages(folder / "metrics.tfrecord", messages)
     write_messages(folder / "plots.tfrecord", plots)

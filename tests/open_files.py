@@ -39,7 +39,7 @@ def write_module(folder: Path) -> None:
 
 
 def left_by_plain_python(folder: Path) -> dict[str, bytes]:
-    """Files that `leaves_open.log()` leaves in a process without Penstock's code, in a new folder.
+    """Files that `leaves_open.log()` leaves in a new folder, in a process without Penstock.
 
     CPython 3.13.5 itself leaves some of them incomplete, so tests compare with these files and not
     with fixed contents.

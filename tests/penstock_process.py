@@ -1,7 +1,8 @@
 """Runs `penstock` commands in forks of a process that has already imported TensorFlow and TFX.
 
 A command has its own process, working directory, environment, output and exit code, as from a
-shell. It starts in milliseconds, while one from a shell takes five seconds of a core.
+shell. It starts in milliseconds, while a command from a shell takes five seconds of CPU time to
+start.
 """
 
 import atexit
@@ -90,7 +91,7 @@ class Penstock:
         Args:
             arguments: Arguments of the command.
             cwd: Its working directory, by default this process' own.
-            env: Its whole environment, by default this process' own.
+            env: Its whole environment, by default this process' own without `TF_USE_LEGACY_KERAS`.
             script: A Python file that is run in place of `penstock`.
             streams: Devices in place of the files `out` and `err`, a terminal for example.
         """
@@ -135,8 +136,8 @@ class Penstock:
 def _serve():
     """Requests are JSON lines on stdin; answers have two lines: process id and exit code."""
     folder = sys.path.pop(0)
-    # Code that imports `tests` needs this, because IPython has a package of this name, which Python
-    # finds before a folder.
+    # Code that imports `tests` needs this entry in `sys.modules`, because IPython has a package
+    # `tests`, which Python finds before a folder.
     sys.modules["tests"] = tests = types.ModuleType("tests")
     tests.__path__ = [folder]
     gc.set_threshold(100_000, 50, 100)  # see conftest.py
@@ -174,7 +175,8 @@ def _run(request):
     except BaseException:
         traceback.print_exc()
         code = 1
-    # Does the same as the interpreter's end, without two seconds of tearing down every module.
+    # These calls do what the interpreter does at its end, without the two seconds that it takes to
+    # tear down every module.
     threading._shutdown()
     atexit._run_exitfuncs()
     sys.stdout.flush()

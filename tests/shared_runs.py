@@ -1,4 +1,4 @@
-"""Whole runs that many tests read, made once per session for any number of workers."""
+"""Pipeline runs that many tests read, made once per session for all pytest-xdist workers."""
 
 import fcntl
 import json
@@ -38,7 +38,7 @@ def states(summary):
 
 
 class SharedRun:
-    """The first run of a pipeline, for reading; one test file may run it again.
+    """The first run of a pipeline, shared by tests; one test file may run the pipeline again.
 
     Attributes:
         root: Root of the pipeline.
@@ -64,7 +64,7 @@ class SharedRun:
         return json.loads((self.first / "summary.json").read_text())
 
     def command(self, *assignments, name=None):
-        """The command that runs this pipeline, or another like it, with additional assignments."""
+        """The command that runs this pipeline (or `name`) with additional assignments."""
         sets = [part for text in (*self.assignments, *assignments) for part in ("--set", text)]
         return ("run", name or self.name, "--root", self.root, *sets)
 
@@ -73,7 +73,7 @@ class SharedRun:
         return self.penstock(*self.command(*assignments))
 
     def run_well(self, *assignments, name=None, cwd=None):
-        """Runs the pipeline again, which must succeed; returns the summary of the run."""
+        """Runs the pipeline with `--json`, requires success; returns the summary of the run."""
         done = self.penstock(*self.command(*assignments, name=name), "--json", cwd=cwd)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)

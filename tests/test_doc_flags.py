@@ -19,7 +19,7 @@ PAGES = [
 ]
 INLINE = re.compile(r"`([^`]+)`")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
-# In `-n penstock`, the word is a namespace for kubectl, not our command.
+# In `-n penstock`, `penstock` is a namespace of kubectl, not our command.
 PENSTOCK = re.compile(r"(?<!-n )\bpenstock ((?:bench|runs) [a-z]+|[a-z]+) ([^|;&#]*)")
 # Commands of other programs, which have their own flags.
 OTHERS = re.compile(r"\b(kubectl|docker|pip|gcloud|hadoop|make|python|kind|helm|git|podman) ")
@@ -48,7 +48,7 @@ KNOWN = known_flags()
 
 
 def unknown_flags(text):
-    """The flags in a text that no command has or, in a whole command, that this command lacks."""
+    """Flags in a text that its command lacks; outside a command, flags that no command has."""
     found = []
     blocks = "\n".join(body.replace("\\\n", " ") for _, body in BLOCK.findall(text))
     spans = blocks.splitlines() + INLINE.findall(BLOCK.sub("", text))

@@ -1,8 +1,8 @@
 """Runs TFT's analysis of a preprocessing_fn on shards, without Beam; writes a TransformGraph.
 
 TFT traces a preprocessing_fn into a graph of operations, which a visitor of TFT's turns into a Beam
-pipeline. The visitor in this module turns the graph into plain calls: operations that read rows are
-accumulated shard by shard, one phase after the other; all other operations are functions of small
+pipeline. The visitor in this module turns the graph into plain calls. Operations that read rows
+accumulate shard by shard, one phase after the other. All other operations are functions of small
 lists. Tracing, combiners and the writer of the SavedModel are TFT's own.
 """
 

@@ -32,8 +32,8 @@ from penstock.components.batches.shards import (
 
 Accumulators = list[Any]  # one per generator
 
-# TFDV's sketches count exactly up to this number of distinct values of a feature; they take 100 MiB
-# at most, for texts of 1 KB.
+# TFDV's sketches count up to this number of distinct values of a feature exactly; with texts of 1
+# KB, the sketches of a feature take at most 100 MiB of memory.
 MAX_EXACT_VALUES = 100_000
 
 

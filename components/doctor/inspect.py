@@ -24,8 +24,8 @@ DEFAULT_RECORDS = 1000
 _SUMMARY_BYTES = 64 * 2**20
 # Maximum number of bytes to read only to count and check records, over all files: a second or two.
 _COUNT_BYTES = 256 * 2**20
-# Maximum number of distinct values to count: a feature with few of them has a vocabulary, one with
-# more has free values.
+# Maximum number of distinct values to count for a feature. A feature with fewer has a vocabulary; a
+# feature with more has arbitrary values.
 MAX_DISTINCT = 1000
 _SAMPLE_CHARACTERS = 40
 _SAMPLE_VALUES = 4
@@ -207,7 +207,7 @@ class _Survey:
 
 @dataclass
 class _Look(Look):
-    """Parses up to `records` records and `summary_bytes`, then only counts to `count_bytes`."""
+    """Parses up to `records` records and `summary_bytes`, then counts up to `count_bytes`."""
 
     survey: _Survey
     records: float

@@ -108,14 +108,15 @@ class EngineOptions:
             return [f"--runner={_RUNNERS[self.runner]}", *(f"--{one}" for one in self.dataflow)]
         option = _ADDRESSES[self.runner]
         args = [f"--runner={_RUNNERS[self.runner]}", f"--{option}={self.address}"]
-        # Workers already have penstock and TFX; without this, TFX builds a source distribution per
-        # node.
+        # Workers already have penstock and TFX; without `sdk_container_image`, TFX builds a source
+        # distribution per node.
         args += ["--sdk_container_image=unused", _PICKLED]
         args += ["--environment_type=EXTERNAL", f"--environment_config={self.worker_pool}"]
         # Without `environment_cache_millis`, a job's Python workers end with each stage that no
         # other stage overlaps.
         args += [f"--parallelism={self.parallelism}", "--environment_cache_millis=60000"]
-        # Without this, each job runs pip to log the installed packages, and the image has no pip.
+        # Without this experiment, each job runs pip to log the installed packages, and the image
+        # has no pip.
         args.append("--experiments=disable_logging_submission_environment")
         if self.runner == "flink":
             args.append(f"--flink_version={self.flink_version}")
@@ -152,12 +153,12 @@ def local_beam_args(workers: int = 1) -> list[str]:
     mode = "in_memory" if workers == 1 else "multi_processing"
     return [
         # The runner is named explicitly, because Beam's DirectRunner first tries to download the
-        # Prism runner. Beam 2.62 does not know this runner by its short name.
+        # Prism runner. Beam 2.62 does not know FnApiRunner by its short name.
         "--runner=apache_beam.runners.portability.fn_api_runner.FnApiRunner",
         f"--direct_running_mode={mode}",
         f"--direct_num_workers={workers}",
         _PICKLED,
-        # This runner does not use the option; without it, TFX builds a source distribution of
-        # itself in each Beam node (2-4 s).
+        # FnApiRunner does not use `sdk_container_image`; without this option, TFX builds a source
+        # distribution of itself in each Beam node (2-4 s).
         "--sdk_container_image=unused",
     ]

@@ -34,11 +34,12 @@ from penstock.components.engine.tasks import Engine, MakePipeline
 from penstock.components.errors import PenstockError, UsageError, short_error
 
 _ANSWER_SECONDS = 10.0
-# Number of characters kept of Beam's message, which contains the engine's own reason.
+# Maximum number of characters of Beam's message in an error; the message contains the engine's own
+# reason.
 _SAID_CHARACTERS = 600
 WORKER_LOST = "Beam worker lost:"
 _ADVICE = "it may have run out of memory; use fewer workers, or add memory"
-# Enough for a process to start on a busy machine.
+# Timeout for the start of a process, long enough for a busy machine.
 _START_SECONDS = 10.0
 _LOOK_SECONDS = 0.02
 

@@ -54,9 +54,10 @@ def run_in_processes(
 ) -> Iterator[Result]:
     """Yields the result of each task, in order, once it and all results before it have arrived.
 
-    Work, tasks and results must be picklable; tasks are drawn as processes become free. If tasks
-    fail, the first task's error is raised, and later tasks do not begin. If a process is lost, the
-    others are killed and a DataError is raised; a bug raises a RuntimeError with its traceback.
+    Work, tasks and results must be picklable; the next task is taken from `tasks` when a process
+    becomes free. If tasks fail, no further tasks begin, and the error of the first failed task, in
+    the order of tasks, is raised. If a process is lost, the others are killed and a DataError is
+    raised; a bug raises a RuntimeError with its traceback.
     """
     todo = enumerate(tasks)
     running: dict[Connection, tuple[_Process, int]] = {}
@@ -112,9 +113,9 @@ class _Process:
         with theirs:
             handle = theirs.fileno()
             command = [sys.executable, "-W", "ignore::FutureWarning", "-c", _WORKER, str(handle)]
-            # No GPUs are visible: TensorFlow in a worker would take their memory without using it.
-            # The worker has a session of its own, so that Ctrl-C reaches only this process, the
-            # driver.
+            # No GPUs are visible to the worker, because TensorFlow would take their memory without
+            # using it. The worker has a session of its own, so that Ctrl-C reaches only this
+            # process, the driver.
             self.popen = subprocess.Popen(
                 [*command, *sys.path],
                 pass_fds=[handle],
@@ -123,7 +124,7 @@ class _Process:
             )
 
     def end(self) -> None:
-        self.connection.close()  # after which the process ends
+        self.connection.close()  # the process then ends
         self.popen.wait()
 
     def send(self, message: Any) -> None:
@@ -218,7 +219,7 @@ def _answer(work: Callable[[Any], Any], task: Any) -> bytes:
             return pickle.dumps(work(task))
         except (PenstockError, OSError) as error:
             pickled = pickle.dumps(error)
-            with suppress(Exception):  # fails if its class needs more arguments
+            with suppress(Exception):  # loads fails if the type needs more args
                 pickle.loads(pickled)
                 return pickled
             return pickle.dumps(DataError(str(error)))

@@ -39,12 +39,12 @@ def task_engine(options: EngineOptions) -> Engine:
 def run_tasks(
     tasks: Iterable[Task], work: Callable[[Task], Result], place: Output, engine: Engine = 1
 ) -> Iterator[Result]:
-    """Yields the result of each task, in order; the work is done while results are drawn.
+    """Yields the result of each task, in order; the work is done while the caller iterates.
 
-    Tasks are drawn one by one, so that plans of millions of files fit into memory; `work` may
-    report rows with `activity.advance`. An engine on other machines stores its plan and results in
-    `place`, which its workers must see. If tasks fail, the error of the first is raised; later ones
-    do not begin.
+    Tasks are taken from the iterable one by one, so that plans of millions of files fit into
+    memory; `work` may report rows with `activity.advance`. An engine on other machines stores its
+    plan and results in `place`, which its workers must see. If tasks fail, the error of the first
+    failed task in order is raised, and no further task begins.
     """
     if not isinstance(engine, int):
         from penstock.components.engine.beam_tasks import run_on_beam

@@ -45,13 +45,13 @@ Plots = Sequence[tuple[str, str, Any]]  # slice, output and value
 _DECIDES_AT = 0.5
 _CALIBRATION_GROUPS = 20
 _MOST_CLASSES = 40
-_MOST_POINTS = 500  # points of a curve: 50 KB, closer together than the pixels of a plot
+_MOST_POINTS = 500  # most points of a curve (50 KB), denser than the pixels of a plot
 
 
 def write_evaluation(
     folder: str, rows: int | None = None, held_out: Evaluation | None = None
 ) -> Evaluation:
-    """Reads TFMA's files in a folder, and writes and returns their facts.
+    """Summarizes TFMA's files in a folder; writes and returns the summary.
 
     `rows` is the number of evaluated rows; without it, TFMA's unweighted count is used.
     """
@@ -72,7 +72,7 @@ def write_evaluation(
 
 
 def summarized(folder: str, rows: int | None = None) -> Evaluation:
-    """Returns the facts in TFMA's files in a folder, including those of TFX's own Evaluator."""
+    """Summarizes TFMA's files in a folder; TFX's own Evaluator may have written them."""
     config = eval_config_writer.load_eval_run(folder)[0] or config_pb2.EvalConfig()
     specs = config.model_specs
     baselines = {spec.name for spec in specs if spec.is_baseline and len(specs) > 1}
@@ -129,7 +129,7 @@ def _name(key: Any) -> str:
 
 
 def _prefix(output: str) -> str:
-    """Returns `price/` for the output `price_xf`; empty for the only output."""
+    """Returns `price/` for the output `price_xf`; "" for a single output, which has no name."""
     return f"{output.removesuffix('_xf')}/" if output else ""
 
 
@@ -370,7 +370,7 @@ def _calibration(
 
 
 def _decisions(lower: np.ndarray, labels: np.ndarray, examples: np.ndarray) -> tuple[Decision, ...]:
-    """Counts true and false positives at each threshold by running sums over TFMA's buckets.
+    """Counts true and false positives at each threshold by cumulative sums over the buckets.
 
     A bucket holds the examples whose prediction lies between its thresholds, so the sums from the
     top down to a bucket are exact for the bucket's lower threshold. Buckets without examples add

@@ -128,7 +128,8 @@ def write_tfrecords(
         names = [split.name for split in splits.splits]
         plan = f"{len(results)}: one for each partition of the DataFrame"
         manifest = manifest_of([rows], names, plan, options, results)
-        # Only the written rows of a DataFrame can be hashed.
+        # The rows of a DataFrame can be hashed only once they are written, so the fingerprint is
+        # the digest of the shards.
         manifest = replace(manifest, source_fingerprint=digest_of(manifest.shards))
         output.commit(manifest)
     return manifest

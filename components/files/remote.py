@@ -19,8 +19,8 @@ from penstock.components.files.retry import LOGIN_ADVICE, NotThereError, retry_r
 
 # Keys under which clients report a value that changes with the content, most reliable first.
 _VERSION_KEYS = ("generation", "ETag", "etag", "Last-Modified", "LastModified", "mtime")
-# In these stores, the version of a file changes whenever the file is written. The ETag of a web
-# server is often made only of the file's size and its time in seconds.
+# In these stores, the version of a file changes whenever its content changes. A web server often
+# makes the ETag only from the file's size and its modification time in seconds.
 _SURE_SCHEMES = ("s3", "gs")
 _WEB_SCHEMES = ("http", "https")
 
@@ -142,7 +142,10 @@ def require_unchanged(file: RemoteFile) -> None:
 
 
 def has_glob(pattern: str) -> bool:
-    """Returns whether an address is a glob; in http, a question mark begins a query instead."""
+    """Returns whether an address is a glob, which an http(s) address never is.
+
+    Its question mark begins a query.
+    """
     return scheme_of(pattern) not in _WEB_SCHEMES and any(c in pattern for c in "*?[")
 
 

@@ -36,8 +36,8 @@ def _make(scheme: str, process: int) -> Any:
     options: dict[str, Any] = {"skip_instance_cache": True, "use_listings_cache": False}
     options |= _client_options(scheme)
     if scheme == "gs":
-        # If created by its registered name, gcsfs first asks Google's gRPC server for the layout of
-        # each bucket, which needs another permission and works with no emulator.
+        # If gcsfs is created by its registered name, it first asks Google's gRPC server for the
+        # layout of each bucket. This request needs another permission, and no emulator supports it.
         from gcsfs.core import GCSFileSystem
 
         system = GCSFileSystem(**options)

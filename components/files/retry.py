@@ -30,10 +30,11 @@ _TRANSIENT = {
 _NOT_THERE = (404, 410)
 PRECONDITION_FAILED = 412
 _DENIED = (401, 403)
-# A 4xx status means that the request is wrong; these statuses mean "later".
+# A 4xx status means that the request is wrong, but these statuses ask for a later try.
 _LATER = (408, 409, 425, 429)
 _NO_CREDENTIALS = ("NoCredentialsError", "PartialCredentialsError", "DefaultCredentialsError")
-# A redirect may lead to an address with a signature, which clients put into their messages.
+# Clients put addresses into their error messages, and the address of a redirect may have a
+# signature in its query.
 _QUERY = re.compile(r"(https?://[^\s'\"?]*)\?[^\s'\")]*")
 _LOGIN = re.compile(r"(https?://)[^\s'\"/@]*@")
 

@@ -3,8 +3,9 @@
 Each resolver takes as inputs all artifacts of the kind that it returns, and all model blessings
 (`model_blessing`); `blocks/resolvers.py` creates the nodes.
 
-TFX's LatestBlessedModelStrategy returns the candidate itself after its blessing: the second run of
-an unchanged pipeline would then have another baseline than the first, and would evaluate again.
+After the candidate is blessed, TFX's LatestBlessedModelStrategy returns the candidate itself. The
+second run of an unchanged pipeline would then have a different baseline from the first, and would
+evaluate again.
 """
 
 from collections.abc import Callable
@@ -40,8 +41,8 @@ class LatestOtherBlessedModelStrategy(ResolverStrategy):
 class LatestBlessedOfOtherDataStrategy(ResolverStrategy):
     """Resolves the `model` that was blessed last among those trained on other `examples`.
 
-    So a run without new data has the same base model as the run before and uses the cache, instead
-    of training its own model further each time.
+    So a run without new data starts from the same base model as the run before, and uses the cache.
+    Otherwise, each such run would train the model of the run before further.
     """
 
     def resolve_artifacts(self, store: Any, input_dict: Artifacts) -> Artifacts:

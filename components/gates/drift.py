@@ -43,7 +43,8 @@ def largest_share(feature: FeatureStatistics) -> float:
     total = numbers.common_stats.tot_num_values
     zeros = numbers.num_zeros / total if total else 0.0
     is_whole = feature.type == FeatureStatistics.INT
-    # If whole numbers have a smaller range, each of TFDV's ten equal buckets contains one value.
+    # If the range of whole numbers is below ten, each of TFDV's ten buckets of equal width contains
+    # at most one value.
     if not is_whole or numbers.max - numbers.min >= 10:
         return float(zeros)
     counts = [

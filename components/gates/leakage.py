@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 from penstock.components.batches.shards import sample_split
 from penstock.components.gates.options import GateOptions
 
-# Number of rows sampled for the checks of labels. With it, all checks of 100,000 rows of 50 columns
-# take less than a second.
+# Number of rows sampled for the checks of labels. With a sample of this size, all checks of 100,000
+# rows of 50 columns take less than a second.
 _SAMPLE_ROWS = 20_000
 _MIN_ROWS = 50
 _ROWS_PER_BIN, _MOST_BINS = 5, 200
@@ -30,8 +30,8 @@ MAX_NUMBERED_CLASSES = 20
 # A column with fewer distinct values than the first number, or more rows per value than the second,
 # contains codes (of shops, for example), which splits may share.
 _MIN_IDS, _MOST_ROWS_PER_ID = 20, 100
-# The second pattern matches the name of a thing that has several rows. It matches no plural,
-# because a plural is a count, and so a quantity.
+# The second pattern matches the name of an entity that has several rows, such as a patient. It
+# matches no plural, because a plural is a count, and so a quantity.
 _ID_NAMES = (
     re.compile(
         r"(?i:(^|[_\W])(id|uuid|guid|key|index|nr|no|number|row)$)|^(?i:id)[_\W]|[a-z]I[dD]$"
@@ -111,7 +111,7 @@ def leak_lines(folder: str, splits: Sequence[str], options: GateOptions) -> list
 
 
 def is_id_name(name: str) -> bool:
-    """Returns whether a column is named like an id, or like a thing that has several rows."""
+    """Returns whether a column is named like an id, or like an entity that has several rows."""
     return any(pattern.search(name) for pattern in _ID_NAMES)
 
 
@@ -160,7 +160,7 @@ def _repeated_ids(splits: Mapping[str, pa.Table], names: Sequence[str]) -> Itera
 
 
 def _shared_rows(splits: Mapping[str, pa.Table], names: Sequence[str]) -> Iterator[Leak]:
-    """Yields the splits that share more rows with the first than independent columns would."""
+    """Yields a leak for each split that shares more rows with the first than chance explains."""
     first, *others = splits
     if not others:
         return

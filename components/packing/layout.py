@@ -84,7 +84,8 @@ class PackedLayout:
         return pa.schema([pa.field(column.name, column.type) for column in self.columns])
 
     def to_dict(self) -> dict[str, Any]:
-        # Lists, not tuples, because the manifest is compared with one that was read from JSON.
+        # The shape is a list instead of a tuple, because the manifest is compared with one that was
+        # read from JSON.
         columns = [{**asdict(column), "shape": list(column.shape)} for column in self.columns]
         return {"version": LAYOUT_VERSION, **asdict(self), "columns": columns}
 

@@ -13,10 +13,11 @@ OnMissing = Literal["fill", "list", "fail"]
 # Reading a block of 40 columns costs 60 us in addition to the time for its bytes: 15 ns per row for
 # 4,096 rows. Larger blocks cost more: 16,384 rows of 200 bytes do not fit the CPU cache.
 MAX_BLOCK_ROWS = 4096
-# Size limit for blocks of large rows: the CPU cache would not keep a larger block between two
-# steps.
+# Size limit for blocks of large rows: the CPU cache would not keep a larger block from one
+# processing step to the next.
 TARGET_BLOCK_BYTES = MIB
-# Large values are read one by one, so their blocks need not have fewer rows than this.
+# Minimum number of rows per block. A block of this many rows may exceed the size limit, because
+# large values are read one by one.
 MIN_BLOCK_ROWS = 64
 
 _IMAGE = re.compile(r"^(?P<name>.+?)(=(?P<height>\d+)x(?P<width>\d+)(x(?P<channels>[13]))?)?$")

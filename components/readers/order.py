@@ -7,8 +7,9 @@
     windows   consecutive rows of the stream, permuted together
 
 A block is `block_rows` successive rows of one file; the last block of a file, or of a share's part
-of a file, may have fewer. Since all this is computed, a training can resume at any row without
-reading the rows before it. The number of workers may be any divisor of the number of shares.
+of a file, may have fewer. Because the order is computed without reading data, a training can resume
+at any row without reading the rows before it. The number of workers may be any divisor of the
+number of shares.
 """
 
 import threading
@@ -44,7 +45,7 @@ class PassPlan:
     lanes: Lanes  # pieces of files; the lane whose turn it is comes first
     window: int = 0  # index of the first window in its pass
     ahead: int = 0  # rows of the stream to skip before that window; fewer than a block
-    drop: int = 0  # rows to skip in the first window after its permutation
+    drop: int = 0  # rows to skip in the first window once it is permuted
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class Order:
         return PassPlan(rest[turn:] + rest[:turn], window, ahead, row - begin)
 
     def table(self, lanes: Lanes) -> dict[str, Numbers]:
-        """Returns the blocks of lanes in the order of the stream: file, first row, rows, lane."""
+        """Returns the lanes' blocks in stream order, in columns: file, first row, rows, lane."""
         parts = [np.zeros((5, 0), np.int64)]
         for lane, pieces in enumerate(lanes):
             turn = 0
@@ -128,7 +129,8 @@ class Order:
             return [(file, 0, TO_END) for file in files]
         if self.shares == 1:
             return [(file, 0, self.file_rows[file]) for file in files]
-        # Cuts are placed so that, over all passes so far, shares have equal numbers of rows.
+        # Cuts are placed so that the shares' numbers of rows, over all passes so far, differ by at
+        # most one.
         begin, end = (
             (number + 1) * self._total * share // self.shares
             - number * self._total * share // self.shares
@@ -166,9 +168,9 @@ class Order:
 class RowOrder:
     """Row numbers of one share, in the order of training.
 
-    It is for readers that can access any row at any time. Numbers are a slice of the endless stream
-    of passes; a batch may cross the ends of windows and passes. `first_numbers` has the number of
-    the first row of each file.
+    It is for readers that can access any row at any time. `numbers` returns a slice of the endless
+    stream of passes, so a batch may cross the ends of windows and passes. `first_numbers` has the
+    number of the first row of each file.
     """
 
     def __init__(self, order: Order, first_numbers: Numbers, permute: Permute) -> None:
@@ -213,7 +215,8 @@ def numpy_permutation(seed: int, number: int, window: int, rows: int) -> npt.NDA
 def tensorflow_permutation(seed: int, number: int, window: int, rows: int) -> npt.NDArray[Any]:
     """Returns the permutation of a window of row Examples, int [rows], without TensorFlow.
 
-    It equals `seeded_order` of the training input: a radix sort by two random bytes.
+    It computes the same as `seeded_order` in `trainer/input/passes.py`: a radix sort by two random
+    bytes per row.
     """
     keys = _stateless_bits(seed % 2**64, (number << ROW_BITS) + window, rows)
     low, high = ((keys >> shift & 255).astype(np.uint8) for shift in (0, 8))

@@ -200,7 +200,10 @@ def _microseconds(array: pa.Array) -> tuple[pa.Array, Faults]:
 
 
 def _floats(array: pa.Array, non_finite: str) -> tuple[pa.Array, Faults]:
-    """Returns float32; finite values beyond float32 are faults, and so are rejected NaNs."""
+    """Returns float32; finite values beyond its range are faults.
+
+    NaN and infinity are faults too if `non_finite` is `reject`.
+    """
     is_decimal = types.is_decimal(array.type)
     array = array.cast(pa.float64()) if is_decimal else _full_floats(array)
     narrow = array.cast(pa.float32(), safe=False)

@@ -127,7 +127,7 @@ def _check_in_all(name: str, folders: Folders) -> None:
 
 
 def _stored_type(source: FileSource[Any], path: str, name: str) -> pa.DataType | None:
-    """Returns the Arrow type of a file's column if it is a date, time or boolean, or None."""
+    """Returns the Arrow type of a file's column if it is a date, time or boolean, else None."""
     file = source.scanned.get(path)
     if not isinstance(schema := getattr(file, "schema", None), pa.Schema):
         return None

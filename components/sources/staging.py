@@ -30,7 +30,7 @@ from penstock.components.tfrecord.sharding import MIB
 
 # A name that no column can have, because sources that are staged allow no blank name.
 _FAULT = " "
-# Bounds the memory of a reader, which decodes a group of rows at once.
+# This size bounds the memory of a reader, which decodes a group of rows at once.
 _GROUP_BYTES = 16 * MIB
 # The Python values of a thousand rows still fit into the CPU cache when Arrow converts them. With
 # 40 columns, the conversion takes 6.0 us per row, compared with 7.5 us in batches of 256 or 8192
@@ -89,7 +89,8 @@ def stage(
     name = f"rows-{uuid.uuid4().hex}.parquet"
     with workspace.new_try() as folder:
         path = str(folder / name)
-        # Python opens the file, because its error for a full disk names the cause.
+        # Python opens the file instead of Arrow, because Python's error for a full disk names the
+        # cause.
         with open(path, "wb") as file, pq.ParquetWriter(file, staged([]).schema) as writer:
             for group in _groups(rows, staged):
                 writer.write_table(group, group.num_rows)

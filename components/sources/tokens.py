@@ -18,7 +18,7 @@ INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 # Characters ignored around a number, as in Arrow's CSV reader.
 SPACES = " \t"
 
-# Plain numbers have no plus sign and no leading zeros, so that no character is lost in conversion.
+# Plain numbers have no plus sign and no leading zeros, which a conversion to a number would lose.
 # Only these make a column numeric when types are inferred ("02134" and "+49301234" are texts).
 PLAIN_INTEGER = r"-?(?:0|[1-9][0-9]*)"
 PLAIN_FLOAT = r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
@@ -42,9 +42,9 @@ _CLASSES = {
 # Patterns that match every text in these classes whose value is beyond int64 (integers) or float32
 # (floats), and some others.
 _MAY_BE_LONG = {"integers": "[0-9]{19}", "floats": "[eE]|[0-9]{38}"}
-# If a larger share of the numbers is padded, the column contains codes; otherwise quantities, some
-# of them badly written. A numeric column reads "007" as 7, as Arrow does, because finding such
-# values would increase the cost of parsing by half.
+# If more than this share of the numbers is padded, the column is taken to contain codes; otherwise
+# it contains quantities, some of them badly written. A numeric column reads "007" as 7, as Arrow
+# does, because finding such values would increase the cost of parsing by half.
 _MAX_PADDED_SHARE = 0.01
 
 # Number of characters of a wrong value that a message shows.
@@ -135,7 +135,7 @@ class TypeSample:
         tally["texts"] += int(counts.sum())
 
     def kind(self, name: str) -> FeatureKind:
-        """Returns the kind that keeps most rows of a column and loses nothing.
+        """Returns the kind of a column, decided by the counts of its values.
 
         `integers` counts whole numbers within int64, `floats` other numbers within float32, and
         `long` numbers beyond these types. `padded` counts numbers with leading zeros or a plus sign

@@ -1,4 +1,4 @@
-"""Sources with one row per file: take slices of a shuffled list of files, return record batches.
+"""Sources with one row per file, which read slices of a shuffled list of files into batches.
 
 Opening such a source lists and hashes every file, which finds faults of names, sizes and access.
 The worker that reads a file finds faults of its content.
@@ -282,7 +282,7 @@ def shuffled(names: Sequence[bytes], seed: int) -> list[int]:
 
 
 def _look(path: str, max_bytes: int) -> Content | str:
-    """Returns the content of a file, or the reason for rejecting it unread."""
+    """Returns the `Content` of a file, or the reason for rejecting it unread."""
     try:
         with open_data(path) as file:
             size, stream = file_size(file), HashingStream(file)

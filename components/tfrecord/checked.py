@@ -105,7 +105,7 @@ def check_listed(path: str | os.PathLike[str]) -> bool:
 
 
 def disk_state(file: str | int) -> _State:
-    """Returns inode, size, mtime and ctime of a path or descriptor; every change alters them."""
+    """Returns inode, size, mtime and ctime of a path or descriptor, to detect a changed file."""
     found = os.stat(file)
     return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
@@ -154,7 +154,7 @@ def check_scope(scope: Scope) -> None:
 def shard_faults(scope: Scope, *, digests: bool = True) -> Iterator[str]:
     """Yields a line for each shard that is missing or altered, and for each unlisted file.
 
-    Digests are compared only with `digests`.
+    Digests are compared only if `digests` is True.
     """
     whole = []
     for shard in scope.shards:

@@ -39,9 +39,9 @@ IntArray = npt.NDArray[np.int64]
 def encode_examples(batch: pa.RecordBatch) -> pa.BinaryArray:
     """Encodes the rows of a batch as serialized `tf.train.Example`s; the result has no nulls.
 
-    Columns are int64, float32, binary, or lists of these without nulls; a null becomes a feature
-    without a value. The result has at most 2 GiB. Raises TypeError, which names the column, for
-    another type.
+    Columns are int64, float32, binary, or lists of these; nulls within a list are not allowed. A
+    null in a column becomes a feature without a value. The result can have at most 2 GiB, because
+    its offsets are int32. Raises TypeError, which names the column, if a column has another type.
     """
     parts: list[Part] = []
     columns = zip(batch.schema.names, batch.columns, strict=True)

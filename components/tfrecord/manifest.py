@@ -1,7 +1,7 @@
 """The manifest of a set of shards: the files, their source, and the row counts.
 
-`manifest.json` is written last, beside the `Split-*/` folders: it is the commit. A folder without
-it has no shards, whatever files it contains.
+`manifest.json` is written last, beside the `Split-*/` folders; its presence commits the output. For
+`read_manifest`, a folder without a manifest has no shards, whatever files it contains.
 """
 
 import hashlib

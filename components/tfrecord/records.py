@@ -1,4 +1,4 @@
-"""Reads TFRecord files and checks all checksums, without TensorFlow; yields payloads.
+"""Reads the records of TFRecord files and checks their checksums, without TensorFlow.
 
 Files are read as a stream, compressed or not; only one record at a time needs memory. Records are
 numbered from 0, as in `Dataset.skip`; offsets are bytes in the uncompressed stream.

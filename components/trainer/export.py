@@ -135,7 +135,7 @@ class TransformGraph(tf.Module):
         }
 
 
-# All signatures of a model share a graph.
+# All signatures of a model share one TransformGraph.
 transform_graph = lru_cache(1)(TransformGraph)
 
 

@@ -13,7 +13,10 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class TrainingInterruptedError(PenstockError):
-    """A signal stopped the training, which saved its state; the next run resumes from it."""
+    """A signal stopped the training.
+
+    If the training has a `resume_dir`, its state is saved there, and the next run resumes from it.
+    """
 
     exit_code = 143  # the exit code of a process that SIGTERM ended
 
@@ -28,7 +31,10 @@ _hook_before = sys.excepthook
 
 
 def end_scripts_with_exit_codes() -> None:
-    """Makes an interrupted script end like a `penstock` command: with a line and an exit code."""
+    """Makes an interrupted script end like a `penstock` command.
+
+    It prints one line to stderr and exits with the error's exit code.
+    """
     global _hook_before
     if sys.excepthook is not _end:
         _hook_before, sys.excepthook = sys.excepthook, _end
@@ -49,7 +55,8 @@ class InterruptFlag:
 def interrupts() -> Iterator[InterruptFlag]:
     """Catches the first SIGTERM or Ctrl-C; the next one has its usual effect.
 
-    Python allows signal handlers only in the main thread; in other threads, the flag stays None.
+    Python allows signal handlers only in the main thread; in other threads, the flag's `name` stays
+    None.
     """
     flag = InterruptFlag()
     if threading.current_thread() is not threading.main_thread():

@@ -82,15 +82,15 @@ def train(
         options: Length, early stop and checkpoints.
         model_run_dir: Folder in which the chief writes TensorBoard logs and, at the end,
             `training.json`.
-        resume_dir: Folder of checkpoints, kept until `discard_checkpoints`. A run that finds
-            checkpoints there resumes from the newest complete one, with the same result as an
-            uninterrupted run. See `resume_dir()`. None saves no checkpoints. All workers need the
-            same folder.
+        resume_dir: Folder of the checkpoints, which stay until `discard_checkpoints` removes them.
+            A run that finds checkpoints there resumes from the newest complete one, with the same
+            result as an uninterrupted run. See `resume_dir()`. None saves no checkpoints. All
+            workers need the same folder.
         strategy: Distribution strategy; None uses all GPUs, or the only device. With several
             workers this is ignored: they use `MultiWorkerMirroredStrategy`.
         callbacks: Further callbacks of Keras, which the chief calls. Callbacks with state start
-            from scratch in a resumed training. With callbacks, the number of steps that run at once
-            is `compile(steps_per_execution=...)`; without callbacks, a number of 1 is raised to 50.
+            from scratch in a resumed training. `compile(steps_per_execution=...)` sets how many
+            steps run in one TensorFlow call; without callbacks, 1 is raised to 50.
 
     Raises:
         DataError: The loss is not finite, the input cannot be read, or a checkpoint cannot be

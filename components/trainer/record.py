@@ -47,7 +47,7 @@ class TrainingRecord:
     stopped: str
     best_epoch: int | None
     best_metric: str  # metric of the early stop; without one, `val_loss` or `loss`
-    exported_epoch: int  # the best epoch with an early stop, otherwise the last
+    exported_epoch: int  # with an early stop the best epoch, otherwise the last
     resumed_from: int | None  # step of the checkpoint from which this run resumed
     replicas: int  # number of devices that share a batch
     seconds: float  # duration of this run, including compilation, evaluation and checkpoints

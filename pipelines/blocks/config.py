@@ -225,13 +225,14 @@ class PipelineConfig:
         last_spans: Number of newest spans to train on; earlier runs ingested the older ones.
         start_from: Initial weights; None starts from random weights. `blessed` takes weights with
             equal shapes from the latest blessed model that was trained on other data. A path names
-            a SavedModel of `export_model` or a `.keras` file, in which all shapes must be equal.
+            a SavedModel of `export_model` or a `.keras` file; all its shapes must be equal to those
+            of the model.
         serving: Requests that a model must answer before it is pushed.
         kserve: KServe service that gets a pushed model as its next revision.
         register: MLflow's registered model to which a pushed model is added as a version.
-        must_beat: Model that the model must beat on the evaluation rows: the best constant, a
-            linear model or boosted trees; if it does not, the run stops. None only reports the
-            comparison.
+        must_beat: Baseline that the trained model must beat on the evaluation rows: the best
+            constant, a linear model or boosted trees. If the trained model does not beat it, the
+            run stops. None only reports the comparison.
         lineage: Receiver of the OpenLineage events.
         model_card: Statements about the model that only its authors can make, for the report.
         parameters: Dotted names of options that a run on Kubeflow may change; by default the data,

@@ -33,13 +33,16 @@ class LabelFacts:
 
     @property
     def class_weights(self) -> list[float]:
-        """Loss weights that make all classes count equally, 1 on average; 0 for an empty class."""
+        """Loss weights that make all classes count equally, with a mean of 1 over the rows.
+
+        An empty class has weight 0.
+        """
         present = sum(count > 0 for count in self.class_counts)
         return [self.rows / (present * count) if count else 0.0 for count in self.class_counts]
 
     @property
     def constant_loss(self) -> float:
-        """Loss of the best constant: entropy of the class shares, or variance of the labels."""
+        """Loss of the best constant prediction: entropy of class shares or variance of labels."""
         if not self.class_counts:
             return self.deviation**2
         shares = [count / self.rows for count in self.class_counts if count]
@@ -53,8 +56,8 @@ def label_facts(labels: Iterable[Any], target: Target) -> LabelFacts:
         DataError: A label is not finite, or is not the number of a class.
     """
     counts = np.zeros(len(target.classes), np.int64)
-    # The sums add distances from the first label: in sums of large labels themselves, rounding
-    # would hide the deviation.
+    # The sums add the differences from the first label, because rounding in sums of large labels
+    # themselves would hide the deviation.
     rows, first, total, squares = 0, 0.0, 0.0, 0.0
     for batch in labels:
         values = np.asarray(batch).reshape(-1)

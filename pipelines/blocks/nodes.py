@@ -14,8 +14,9 @@ from penstock.components.example_gen.spans import has_span, split_span_address
 from penstock.pipelines.blocks.config import ImageConfig, TableConfig
 from penstock.pipelines.blocks.resolvers import span_range
 
-# Shares of the splits, by the hash of a feature or of whole rows. No choice depends on the rows of
-# the split test. With a column of times, eval has the rows from `ingest.split_at` on.
+# Shares of the splits, by the hash of a feature or of whole rows. The split `test` is held out: no
+# epoch, threshold or blessing is chosen by its rows. With a column of times, eval has the rows from
+# `ingest.split_at` on.
 _BY_HASH = {"train": 4, "eval": 1, HELD_OUT: 1}
 _BY_TIME = {"train": 2, "eval": 1}
 

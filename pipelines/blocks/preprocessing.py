@@ -1,6 +1,6 @@
 """Parts of a `preprocessing_fn`: they turn raw columns into tensors for a model.
 
-Each function takes the raw features of `preprocessing_fn` and names of columns. It returns one
+Most functions take the raw features of `preprocessing_fn` and names of columns. They return one
 tensor of all these columns, because an analyzer of twenty stacked columns costs as much as an
 analyzer of one column. Missing values are not errors: a missing number becomes the mean, and
 another column marks it.
@@ -31,7 +31,8 @@ _SIZES = (names.HEIGHT, names.WIDTH, "height", "width")
 CLASSES = "classes"
 """The vocabulary of image classes: number, tab, name."""
 
-# Ids of a category: 0 means no value, 1 a value outside the vocabulary, 2 and above the vocabulary.
+# Ids of a category: 0 means no value, 1 a value outside the vocabulary, and 2 or more a value of
+# the vocabulary.
 _NO_VALUE, _UNKNOWN, _FIRST = 0, 1, 2
 
 _TRUE = ("1", "t", "true", "y", "yes", "on")

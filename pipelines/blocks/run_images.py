@@ -1,7 +1,7 @@
 """The `run_fn` of images: trains on shards of images, exports a SavedModel for encoded images.
 
 Transform runs `image_classes`, which does not decode the images, because decoded images take many
-times the space of the data.
+times the space of encoded ones.
 """
 
 from functools import partial

@@ -24,7 +24,7 @@ def command(
 ) -> None:
     """Show what is in TFRecords: files, features and their values.
 
-    Works on any TFRecord of any writer, uncompressed or GZIP. Exit 1 if a file is damaged.
+    Works on TFRecords from any writer, uncompressed, GZIP or ZLIB. Exit 1 if a file is damaged.
 
     Example: penstock inspect shards/Split-train
     """
@@ -44,8 +44,8 @@ def inspect(path: str, *, samples: int = 3, max_records: int | None = 1000) -> "
     Args:
         path: A TFRecord file, a folder of them, or a glob.
         samples: Number of distinct values to show for each feature.
-        max_records: Maximum number of records to parse in all files together, from the start of
-            each file, and at most 64 MiB of records; None parses and counts all records.
+        max_records: Maximum number of records to parse in all files together. They are read from
+            the start of each file, up to 64 MiB of records. None parses and counts all records.
 
     Returns:
         The files with their faults, and type, counts and samples of each feature.

@@ -110,8 +110,9 @@ def prune_command(
 ) -> None:
     """Remove artifacts that neither a kept run nor the newest blessed model needs.
 
-    Keeps the newest runs of each pipeline, active runs and the newest run that blessed a model,
-    with all artifacts from which theirs were made. The record of a run stays.
+    Keeps, for each pipeline, the newest runs, active runs and the newest run that blessed a model.
+    The artifacts from which the artifacts of these runs were made are kept too. The record of a run
+    stays.
 
     Example: penstock runs prune runs/taxi --keep 3
     """

@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from penstock.components.doctor.read_file import FileReport
     from penstock.components.doctor.verify import Report
 
-# Number of lines that fit on a screen; --json has them all. Files with a fault are always listed on
-# stderr.
+# Number of files whose lines fit on a screen; --json prints all files. Files with a fault are
+# always listed on stderr.
 _MAX_FILES = 20
 
 
@@ -24,8 +24,8 @@ def command(
 ) -> None:
     """Check shards against their manifest, and the checksums of all records.
 
-    All faults are listed on stderr, one line each with file, record and offset, and the exit
-    code is 1. Records are numbered from 0; offsets count bytes in the uncompressed stream.
+    If there are faults, the exit code is 1, and stderr has one line per fault with file, record and
+    offset. Records are numbered from 0; offsets count bytes in the uncompressed stream.
 
     Example: penstock verify shards
     """

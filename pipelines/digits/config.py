@@ -43,8 +43,8 @@ class Config(ImageConfig):
     """Options of the digits pipeline, in addition to those of `ImageConfig`.
 
     Attributes:
-        data: Folder of the images; if empty, scikit-learn's digits are written to `data` below the
-            root and used.
+        data: Folder of the images; if this option is empty, scikit-learn's digits are written to
+            `data` below the root and used.
         schema: Path of a curated schema.pbtxt, by default that of the digits; None infers one
             from the data.
         evaluation: Conditions for pushing a model.

@@ -20,12 +20,12 @@ IMAGES = "images"
 LABELS = "labels.csv"
 Driver: Any = ShardedExampleGen.DRIVER_CLASS
 
-# The data set has 17 levels of gray.
+# The data set has the gray levels 0 to 16.
 _MOST = 16
 
 
 class DigitsDriver(Driver):
-    """Driver that writes the digits into its input folder."""
+    """Driver that writes the images into its input folder, and `labels.csv` next to it."""
 
     def resolve_exec_properties(
         self,
@@ -33,7 +33,7 @@ class DigitsDriver(Driver):
         pipeline_info: data_types.PipelineInfo,
         component_info: data_types.ComponentInfo,
     ) -> dict[str, Any]:
-        """Writes the digits, then resolves the inputs; DataError if they cannot be written."""
+        """Writes the digits, then resolves the inputs; DataError if writing fails."""
         images = Path(exec_properties[standard_component_specs.INPUT_BASE_KEY])
         write_digits(images.parent)
         return super().resolve_exec_properties(exec_properties, pipeline_info, component_info)

@@ -1,8 +1,8 @@
 """Compiles a pipeline for Kubeflow, on any machine.
 
 The pipeline is built here for its graph and its checks, and again by the first pod of each run from
-the code in the image. The pipeline's root is replaced by the placement's, and paths that only this
-machine has are rejected.
+the code in the image. Unless the options set a root, the placement's root replaces that of the
+pipeline. Paths that only this machine has are rejected.
 """
 
 import os
@@ -36,8 +36,8 @@ def compile(
         output: The `.yaml` file to make.
         image: Image that the pipeline's tasks run, as `NAME@sha256:...`.
         placement: Placement of the nodes and their resources.
-        options: Changed options of the pipeline's config, as in `run`; without a `root`, the root
-            becomes `PIPELINE_ROOT/NAME` of the placement.
+        options: Changed options of the pipeline's config, as in `run`. Without `root`, the root
+            becomes the folder of the pipeline's name below the placement's `pipeline_root`.
         allow_mutable_tag: Whether to accept an image by tag, which may change between two runs.
         overwrite: Replace a file at `output`.
 
@@ -49,7 +49,7 @@ def compile(
     """
     out, placement, changes = Path(output), placement or Placement(), options or {}
     check_output(image, out, allow_mutable_tag=allow_mutable_tag, overwrite=overwrite)
-    # TFX and kfp take seconds to import, so wrong options are reported before that.
+    # TFX and kfp take seconds to import, so a wrong image or output is reported before the imports.
     with needs_kubeflow():
         from penstock.pipelines.kubeflow.pipeline_yaml import write_kubeflow
     from penstock.pipelines.kubeflow.plan import plan_ir

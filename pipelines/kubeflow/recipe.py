@@ -75,9 +75,9 @@ def build_ir(
 ) -> pipeline_pb2.Pipeline:
     """Builds an IR in which `root` replaces the root of the config.
 
-    While TFX builds a pipeline, it creates the folder of the metadata store; but the root in the
-    containers may not exist on this machine. So a temporary folder takes the place of the root
-    during the build. Its path stays in the IR if `root` is None.
+    While TFX builds a pipeline, it creates the folder of the metadata store, which is below the
+    root by default; but the root in the containers may not exist on this machine. So a temporary
+    folder takes the place of the root during the build. Its path stays in the IR if `root` is None.
     """
     with tempfile.TemporaryDirectory(prefix="penstock-compile-") as stand_in:
         if factory.config is not None:

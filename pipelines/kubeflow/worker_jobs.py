@@ -99,7 +99,7 @@ class WorkerJobs:
         self._jobs = client.CustomObjectsApi(api)
         self._core = client.CoreV1Api(api)
         self._namespace = namespace
-        self._read: set[str] = set()  # printed events, and uids of printed pods
+        self._read: set[str] = set()  # printed events, uids of reported pods
 
     def run(self, job: Mapping[str, Any], name: str, pod: str, arguments: list[str]) -> None:
         """Starts a JobSet, waits for its end, prints the last lines of its pods, and deletes it.
@@ -187,7 +187,7 @@ class WorkerJobs:
     def _print_events(self, name: str) -> None:
         """Prints events that say why pods are not created, for example because of a quota.
 
-        Kubernetes deletes events after an hour.
+        By default, Kubernetes deletes events after an hour.
         """
         selector = f"involvedObject.kind=Job,involvedObject.name={name}-worker-0,type=Warning"
         events = self._core.list_namespaced_event(self._namespace, field_selector=selector)

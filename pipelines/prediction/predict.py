@@ -56,10 +56,11 @@ def predict(
         data: A table, as a file, a glob or a folder; or a folder of images.
         output: File to write, `.parquet` or `.csv`; it gets this name only when it is complete.
         source: Options for reading the table; by default NaN and infinity count as missing.
-        explain: Whether to add the column `because`, which names the three columns of a table with
-            the most effect on the prediction. For each of the three, it shows the difference that
-            the value makes compared with a typical one: the median or the most frequent text of the
-            first 4,096 rows. To explain a batch, the model is called once for each of its columns.
+        explain: Whether to add the column `because`, for tables only; it names up to three columns
+            with the most effect on the prediction. For each of them, it shows by how much the row's
+            value changes the prediction, compared with a typical value: the median or the most
+            frequent text of the first 4,096 rows. To explain a batch, the model is called once for
+            each of its columns.
         overwrite: Whether to replace a file at `output`, even one that appears meanwhile.
         on_rows: Called with the number of predicted rows and the total, which is None if unknown.
 

@@ -66,7 +66,7 @@ def _reduced(upstream: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
 
 
 def _layers(edges: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    """Returns each node's layer: below its upstream nodes; without any, as low as possible."""
+    """Returns each node's layer: below its upstream nodes or, without any, as low as possible."""
     layer_of: dict[str, int] = {}
     for node, ups in edges.items():
         layer_of[node] = 1 + max((layer_of[up] for up in ups), default=-1)

@@ -70,8 +70,8 @@ def rebin(buckets: Sequence[Bucket], edges: Sequence[float]) -> list[float]:
 def common_bins(histograms: Sequence[Histogram]) -> list[list[Bar]]:
     """Converts histograms to the same bins, so that they can be shown side by side.
 
-    If a histogram has a long tail, the bins divide the range of its middle values. The first and
-    last bins also count the values outside this range.
+    If a histogram has a long tail, the bins divide the range of its middle values. A further bin on
+    each side counts the values outside this range, if there are any.
     """
     known = [[b for b in h.equal if math.isfinite(b.low + b.high)] for h in histograms]
     ends = [end for buckets in known for b in buckets for end in (b.low, b.high)]

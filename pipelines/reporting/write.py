@@ -31,10 +31,12 @@ def write_page(page: str, out: Path) -> None:
 def report_run(
     store: Any, pipeline: Any, config: Any, metadata: Path, *, since: float, error: str = ""
 ) -> tuple[Report | None, str]:
-    """Writes note and report of the run that this process began at `since`, next to its metadata.
+    """Writes note and report of the run that this process began at `since`.
 
-    Returns the facts of the run, or None if they cannot be gathered; and the path of the report, or
-    the reason why there is none.
+    The note goes into the metadata store, the report into the folder of `metadata`.
+
+    Returns the facts of the run (None if they cannot be gathered), and the path of the report (if
+    there is none, the reason).
     """
     facts = None
     try:

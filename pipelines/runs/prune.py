@@ -15,7 +15,8 @@ from ml_metadata.proto import metadata_store_pb2 as mlmd
 from penstock.components.files.remote import find_below, is_remote
 from penstock.pipelines.runs.run_record import NodeRun, RunRecord, all_runs, is_set
 
-# If a removal is interrupted, the next one removes the remaining files.
+# Artifacts marked for deletion count as present, so that after an interrupted removal the next one
+# removes the remaining files.
 _PRESENT = (mlmd.Artifact.LIVE, mlmd.Artifact.MARKED_FOR_DELETION)
 
 
@@ -38,9 +39,9 @@ def plan_prune(store: Any, *, keep: int, interrupted: bool = False) -> PrunePlan
     """Finds artifacts that the kept runs of each pipeline do not need.
 
     For each pipeline, the kept runs are the newest `keep` runs, active runs (unless they are known
-    to be `interrupted`) and the newest run that blessed a model. The artifacts from which the
-    artifacts of kept runs were made are kept too. Never removes files that a user imported, or
-    models in a serving folder.
+    to be `interrupted`) and the newest run that blessed a model. An artifact is also kept if an
+    artifact of a kept run was made from it. Never removes files that a user imported, or models in
+    a serving folder.
     """
     runs = list(all_runs(store))
     kept = _kept(runs, keep, interrupted)

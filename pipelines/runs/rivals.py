@@ -83,7 +83,7 @@ class Beaten:
 
     @property
     def missed(self) -> str:
-        """A sentence about the class that the model finds least; empty if no class is missed."""
+        """A sentence about the class with the lowest recall; empty if no class is missed."""
         counts = zip(self.classes, self.found_rows, self.class_rows, strict=False)
         counted = [(n / rows, name, n, rows) for name, n, rows in counts if rows >= _MIN_CLASS_ROWS]
         if not counted or min(counted)[0] >= _MIN_FOUND_SHARE:

@@ -89,7 +89,7 @@ def run_spans(
 
 
 def finished_run(store: Any, pipeline: str, config: Any, fingerprint: str) -> RunRecord | None:
-    """Returns a pipeline's newest run without an error that has equal options and equal input.
+    """Returns a pipeline's newest run that has no error and has equal options and input.
 
     Args:
         store: An `ml_metadata.MetadataStore`.

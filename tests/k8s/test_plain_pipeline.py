@@ -1,4 +1,4 @@
-"""The example of plain components: compiled, read back, and its containers' commands run."""
+"""Compiles the example of plain components, reads it back, and runs its containers' commands."""
 
 import importlib.util
 import json

@@ -188,8 +188,8 @@ def _probe_png(data: bytes) -> tuple[int, bool]:
         # file is encoded again.
         is_plain &= bool(_ORDER.fullmatch(_png_chunks(data)))
         is_plain &= image.mode != "P" or image.palette is not None
-    # The EXIF block is searched for in the bytes, because Pillow reads one that follows the pixels
-    # only after decoding them.
+    # The EXIF block is searched for in the bytes, because Pillow decodes the pixels before it reads
+    # a block that follows them.
     exif = data.find(b"eXIf")
     if exif >= 0 and orientation(data[exif + 4 :]) != UPRIGHT:
         is_plain = False

@@ -4,9 +4,9 @@ For all formats, EXIF orientation is applied. 16-bit values keep the upper 8 bit
 CMYK becomes RGB without colour management. Transparent pixels are laid over white or black, or
 alpha is dropped. Only the first frame of an animation is used.
 
-The layout `bytes` keeps a file unchanged if TensorFlow decodes it to exactly this form. Otherwise a
-JPEG is encoded again as JPEG, and any other format as PNG, which is lossless. So each stored image
-is an upright JPEG or PNG of 1 or 3 channels.
+The layout `bytes` keeps a file unchanged if TensorFlow decodes it to exactly the form described
+above. Otherwise a JPEG is encoded again as JPEG, and any other format as PNG, which is lossless. So
+each stored image is an upright JPEG or PNG of 1 or 3 channels.
 """
 
 import io

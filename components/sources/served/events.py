@@ -30,8 +30,8 @@ from penstock.components.tfrecord.prediction_log import parse_prediction
 from penstock.components.tfrecord.records import RecordReader
 
 _REQUEST, _RESPONSE = ".request", ".response"
-# Marks a missing integer, because integer tensors have no null; the same value as in
-# `components.trainer.served_columns`.
+# This value marks a missing integer, because integer tensors have no null.
+# `components.trainer.served_columns` uses the same value.
 _MISSING_INT = -(2**63)
 PREDICTION, PROBABILITY = "prediction", "probability"
 Row = dict[str, Any]
@@ -45,7 +45,8 @@ class Event:
         place: File and record, for messages.
         call: Id that request and response share; None for a whole call.
         time_us: Time in microseconds since 1970, UTC; None if unknown.
-        version: Version of the model; None if only the response may name it.
+        version: Version of the model; None if it is unknown, or if only the response's body names
+            it.
         request: Body of the request, as an object or as JSON text; may be anything if the server
             refused it.
         response: Body of the response, as an object or as JSON text.

@@ -1,1 +1,1 @@
-"""Databases that SQLAlchemy can reach: one query, read once."""
+"""Databases that SQLAlchemy can reach: the result of one query, read once."""

@@ -49,7 +49,10 @@ class Login(NamedTuple):
 
 
 def parse_address(text: str) -> URL:
-    """Parses a database's address; raises UsageError, which masks the login, for a password."""
+    """Parses a database's address; raises UsageError if it is invalid or contains a password.
+
+    The message masks the login.
+    """
     check_no_secret(text, HOW_TO_LOG_IN)
     try:
         url = make_url(text)
@@ -96,7 +99,7 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Yields a read-only connection in a transaction, which is never committed."""
+        """Yields a connection for reading, in a transaction that is never committed."""
         with self.errors_named():
             connection = self.connect()
             try:
@@ -188,7 +191,7 @@ class SqliteDatabase(Database):
                 f"{url}: expected a path: sqlite:///trips.db, sqlite:////data/trips.db"
             )
         self.path = url.database
-        look(self.path)  # `look` has clearer errors, and sqlite might create the file.
+        look(self.path)  # its errors are clearer than SQLite's
         options = {**url.query, "mode": "ro", "uri": "true"}
         name = "file:" + quote(os.path.abspath(self.path))
         super().__init__(url.set(database=name, query=options), credentials_file)

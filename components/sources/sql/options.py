@@ -42,7 +42,7 @@ class Sql(ColumnOptions):
         self.bound_params()
 
     def bound_params(self) -> dict[str, str]:
-        """Returns the parameters by name; UsageError if one has no name or is given twice."""
+        """Returns the parameters by name; raises UsageError for a nameless or repeated one."""
         bound: dict[str, str] = {}
         for param in self.params:
             name, equals, value = param.partition("=")

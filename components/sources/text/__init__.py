@@ -1,1 +1,1 @@
-"""Blocks of text rows, their parallel scan and cuts; shared by CSV, JSON Lines and plain text."""
+"""Blocks of text rows, their parallel scan and division; for CSV, JSON Lines and plain text."""

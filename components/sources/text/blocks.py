@@ -168,7 +168,7 @@ class Splitter:
         return self.delimiter is not None and buffer.endswith(b"\r") and not rest.is_read
 
     def _long_row(self, buffer: bytes, offset: int, rest: _Rest) -> tuple[RowBlock, bytes]:
-        """Returns the first row of a full buffer that has no whole row, and the bytes after it."""
+        """Returns the overlong or broken first row of a full buffer, and the bytes after it."""
         first = self.blocks(buffer, offset, last=True)[0]
         if first.broken_at is not None and len(first.data) < len(buffer):
             return first, buffer[len(first.data) :]

@@ -57,7 +57,7 @@ class InputFiles:
     def counted(self) -> tuple[int, ...]:
         """Returns the number of rows of each file.
 
-        Counts unknown ones, at up to about 2 us per row.
+        If the numbers are unknown, the rows are counted, which takes up to about 2 us per row.
         """
         if self.shard_rows is not None:
             return self.shard_rows
@@ -67,11 +67,13 @@ class InputFiles:
             return tuple(pool.map(_count_file, *zip(*self.pairs, strict=True)))
 
     def contents(self) -> list[list[str]]:
-        """Returns `[name, digest]` of each file. A training can resume only if these are the same.
+        """Returns `[name, digest]` of each file.
 
-        The digest is from the manifest. For an unlisted local file it is computed from its bytes,
-        which takes 0.8 ms per MiB. For an unlisted remote file, the size and the time of change
-        stand in for it.
+        A training can resume only if these pairs have not changed.
+
+        The digest of a file listed in a manifest is read from the manifest. For an unlisted local
+        file, the digest is computed from the file's bytes, which takes 0.8 ms per MiB. For an
+        unlisted remote file, the size and the time of change replace the digest.
         """
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             digests = self.sha256 or pool.map(_digest, self.files)
@@ -146,7 +148,7 @@ def _listed(folder: str, manifest: Manifest, split: str) -> InputFiles:
 def _from_pattern(pattern: str) -> InputFiles:
     if place := _folder_and_split(pattern):
         recover(place[0])
-        is_copied = scheme_of(place[0]) in _COPIED  # only ingest writes there, with a manifest
+        is_copied = scheme_of(place[0]) in _COPIED  # shards on S3 need a manifest
         if is_copied or tf.io.gfile.exists(posixpath.join(place[0], MANIFEST_NAME)):
             return _from_manifest(*place)
     found = tf.io.gfile.glob(pattern)

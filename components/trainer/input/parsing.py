@@ -17,7 +17,7 @@ Parser: TypeAlias = Callable[[tf.Tensor], dict[str, Any]]
 
 
 def parser(spec: Spec, feature_lists: Spec | None = None) -> Parser:
-    """Returns a function from serialised records, string [rows], to their features by name.
+    """Returns a function from serialised records, a string tensor [rows], to features by name.
 
     | spec of the feature | in an Example or a context | in a feature list |
     |---|---|---|
@@ -53,7 +53,9 @@ def parser(spec: Spec, feature_lists: Spec | None = None) -> Parser:
 def padded(
     features: Mapping[str, Any], records: tf.Tensor, defaults: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Returns the features of `records`, ragged ones made dense; none of them has length 0.
+    """Returns the features of `records`, with the ragged ones made dense.
+
+    Ragged features and the features in `defaults` have at least length 1.
 
     `defaults` maps the names of features that are already dense to their padding; the value None
     means 0 or the empty string.

@@ -1,1 +1,1 @@
-"""Measures after a training whether its input limited its speed, and says so in one sentence."""
+"""Measures whether the input limited a training's speed, and reports this in one sentence."""

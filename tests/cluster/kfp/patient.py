@@ -1,6 +1,6 @@
-"""Copies objects of Kubernetes from stdin to stdout, without probes and CPU requests.
+"""Copies Kubernetes objects from stdin to stdout; Deployments lose probes and CPU requests.
 
-On a machine on which other work runs, a pod that is only slow is thus neither restarted nor left
+On a machine that also does other work, Kubernetes then neither restarts slow pods nor leaves pods
 unscheduled.
 """
 

@@ -127,7 +127,7 @@ def artifacts(tmp_path):
         (tmp_path / "statistics/Split-train/FeatureStats.pb").write_bytes(content)
         content = split_anomalies.SerializeToString()
         (tmp_path / "anomalies/Split-train/SchemaDiff.pb").write_bytes(content)
-        # The file's name depends on the TFX version that wrote the statistics.
+        # The name of the statistics file depends on the TFX version that wrote the statistics.
         made["statistics"].set_string_custom_property("tfx_version", "1.16.0")
         return made
 

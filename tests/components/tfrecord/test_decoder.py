@@ -18,8 +18,8 @@ KINDS = {
     "a" * 150: FeatureKind.INT,
 }
 INTS = [0, 1, 127, 128, -1, 2**63 - 1, -(2**63), 300]
-# Around these lengths of text, the lengths in the headers grow from one byte to two and to three
-# bytes.
+# Around these lengths of text, the encoded lengths in the headers grow from one byte to two, and
+# from two bytes to three.
 TEXTS = [b"", b"x", *(bytes([10]) * n for n in (98, 118, 120, 125, 127, 128, 16_250, 16_400))]
 
 

@@ -64,7 +64,7 @@ def every_command(group, words=""):
         yield from every_command(command, f"{words} {name}".strip())
 
 
-# Commands with their exit code and a word of their output.
+# Commands with their exit code and a part of their error output (`-` if there is none).
 ANSWERS = {
     "bogus": (2, "penstock: No such command 'bogus'"),
     "ingets a b": (2, "Did you mean 'ingest'"),

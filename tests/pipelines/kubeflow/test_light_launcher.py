@@ -1,4 +1,4 @@
-"""ShardedExampleGen's driver and the views of outputs, in a pod that executes no node."""
+"""ShardedExampleGen's driver and the views of outputs work before TensorFlow is imported."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Nodes that cannot run in their own container are refused by name before compilation."""
+"""Before compilation, an error names a node that cannot run in a container of its own."""
 
 from random import Random
 
@@ -28,7 +28,7 @@ def container_of_its_own():
 
 
 def infra_validator(**serving):
-    """A pod has no Docker, and `penstock-runner` of k8s/base may not create pods."""
+    """A pod has no Docker, and account `penstock-runner` of k8s/base may not create pods."""
     model = Importer("/model", Model).with_id("import")
     spec = infra_validator_pb2.ServingSpec(
         tensorflow_serving=infra_validator_pb2.TensorFlowServing(tags=["latest"]), **serving

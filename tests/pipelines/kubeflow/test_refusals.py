@@ -36,7 +36,8 @@ def _refusal(ir):
     return str(error.value)
 
 
-# tests/components/files/test_secrets.py tests the forms of secrets; this file tests their places.
+# tests/components/files/test_secrets.py tests the forms of secrets; this file tests the fields in
+# which they can occur.
 @pytest.mark.parametrize(
     ("given", "field", "kind"),
     [

@@ -140,7 +140,7 @@ class Nodes:
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
-    """A folder with ingested data and its statistics, for the cache of all tests."""
+    """A folder with ingested data and its statistics, which all tests reuse from the cache."""
     root = tmp_path_factory.mktemp("rows")
     (root / "ledger_functions.py").write_text(FUNCTIONS)
     (root / "data").mkdir()

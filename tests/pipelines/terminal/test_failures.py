@@ -14,7 +14,7 @@ def raised(error, cause=None):
 
 
 def quoted(error):
-    """An error of a worker in the form that Beam passes it on."""
+    """Returns a worker's error in the form in which Beam passes it on."""
     try:
         raise error
     except type(error):

@@ -23,7 +23,7 @@ def quick(monkeypatch, tmp_path):
 
 
 class ProxyHandler(FaultyHandler):
-    """Forwards requests to another server; only PUTs and GETs of parts can have faults."""
+    """Forwards requests to another server; only a PUT, or a GET of a part, can have a fault."""
 
     def may_fail(self):
         return bool(self.headers.get("Range"))

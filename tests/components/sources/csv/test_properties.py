@@ -1,4 +1,4 @@
-"""Any text, cut at any place, gives the rows that Python's csv module returns."""
+"""Tables give the rows of Python's csv module; any text gives the same rows however it is cut."""
 
 import csv as python_csv
 import io
