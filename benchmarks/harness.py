@@ -263,7 +263,7 @@ def note(function: Callable[..., Any]) -> str:
 
 
 def verdict(group: Group, check: Check, found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Decides a claim by the measured ratio; `how` names numerator and denominator."""
+    """Decides a claim by the measured ratio; the result's `how` states the ratio in words."""
 
     def ratio(base: str) -> float:
         figures = {one["name"]: {**one["extra"], **one} for one in found}

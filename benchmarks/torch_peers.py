@@ -2,7 +2,8 @@
 
     penstock bench formats --torch-python ENV/bin/python
 
-They run in a Python environment of their own, because their packages conflict with TFX's:
+Because their packages conflict with TFX's, the readers run in a Python environment of their own,
+which these commands make:
 
     python3.11 -m venv ENV
     ENV/bin/pip install torch==2.5.1 mosaicml-streaming torchdata==0.9.0
@@ -30,7 +31,8 @@ _MDS_FOLDER, _MAPPED_FOLDER = "mds", "mapped"
 def make_mapped(root: Path, payloads: Iterator[bytes]) -> None:
     """Writes the rows into one file and the ends of the rows into another, unless they exist.
 
-    Call it in TFX's Python: the NumPy of `torch_python` draws different numbers from the same seed.
+    Call it in TFX's Python, because NumPy in the environment of `--torch-python` generates other
+    numbers from the same seed.
     """
     make_once(root / _MAPPED_FOLDER, lambda folder: _write_mapped(folder, payloads))
 
@@ -106,7 +108,7 @@ def mapped_batches(root: Path) -> Iterator[Row]:
 
 
 def torch_rows(root: Path) -> Iterator[Row]:
-    """`penstock.training.TorchRows` by torch's DataLoader with its defaults: 40 columns by name."""
+    """`TorchRows` in torch's DataLoader with its defaults; each batch has 40 columns by name."""
     from torch.utils.data import DataLoader
 
     from penstock import Rows

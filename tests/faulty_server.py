@@ -8,7 +8,7 @@ import time
 
 
 class FaultyHandler(http.server.BaseHTTPRequestHandler):
-    """Answers requests; a GET or PUT that may fail takes the next of the server's faults."""
+    """Answers requests; each PUT, and each GET that may fail, gets the server's next fault."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True  # else headers and body take 40 ms per answer

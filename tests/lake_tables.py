@@ -9,7 +9,7 @@ from reading import rows_of
 
 
 class Exported:
-    """An Arrow table with `__arrow_c_stream__`, which pyarrow's own tables have from 14 on. Some
+    """An Arrow table with `__arrow_c_stream__`, which pyarrow's tables have from version 14. Some
     packages read tables through this method.
     """
 
@@ -41,7 +41,7 @@ def write_delta(place, columns, **options):
 
 
 def deletion_vector(rows):
-    """The inline `deletionVector` of an add action that deletes rows of the file."""
+    """An inline `deletionVector` for a file's add action; it deletes these rows of the file."""
     from pyroaring import BitMap64
 
     bits = struct.pack("<i", 1681511377) + BitMap64(rows).serialize()

@@ -1,4 +1,4 @@
-"""Makes and runs pipelines on Beam's own local runner in a fifth less CPU time."""
+"""Pipelines on Beam's own local runner, patched so that they take a fifth less CPU time."""
 
 import weakref
 

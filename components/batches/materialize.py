@@ -43,8 +43,8 @@ class _Write:
     def _encoded(self, batch: pa.RecordBatch) -> pa.Array:
         kinds = [column.type.value_type for column in batch.columns]
         if any(map(pa.types.is_large_list, kinds)):
-            # These lists are ragged in more than one dimension; tfx_bsl's encoder divides them as
-            # the schema says.
+            # These lists are ragged in more than one dimension. tfx_bsl's encoder writes their
+            # values and row lengths as separate features, as the schema says.
             from tfx_bsl.coders.example_coder import RecordBatchToExamplesEncoder
 
             encoder = RecordBatchToExamplesEncoder(transformed_schema(self.rows.graph))

@@ -38,9 +38,10 @@ class Look:
 class FileReport:
     """Size on disk and number of records of one file, with its faults and notes in file order.
 
-    After a fault that hides the rest of the file, `records` stops counting and `rows` is None.
-    Without such a fault, `is_exact` is False if the file was read only in part; `records` is then
-    an estimate. `packed` files hold Arrow batches, each of which counts as a record.
+    If a fault hides the rest of the file, `rows` is None, and `records` counts only the records
+    before the fault (0 in an Arrow file). Without such a fault, `is_exact` is False if the file was
+    read only in part; `records` is then an estimate. `packed` files hold Arrow batches, each of
+    which counts as a record.
     """
 
     file: str

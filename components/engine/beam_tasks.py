@@ -4,8 +4,8 @@
     .work/3f8a01c2/stopped   created when a task finds an error in the data: no other task begins
     .work/3f8a01c2/results   the results of all tasks
 
-An element is a range of bytes of the plan, later the results of its tasks: never rows, and never a
-list of files, so the engine's own data does not grow with the input.
+An element is a range of bytes of the plan and, later, the results of its tasks. It never contains
+rows or a list of files, so the engine's own data does not grow with the input.
 """
 
 import pickle
@@ -31,8 +31,8 @@ from penstock.components.files.output import WORK_DIR, Output
 LOCAL_RUNNERS = (FnApiRunner, DirectRunner)
 _UNSEEN = "the output is not seen by the worker on"
 _UNSEEN_END = "or an s3:// or gs:// address"
-# If there are more tasks than this, an element has several of them: Beam's local runner takes 6 kB
-# per element, and a cluster has fewer slots anyway.
+# If there are more tasks than this, each element has several of them, because Beam's local runner
+# takes 6 kB per element, and a cluster has fewer slots anyway.
 _MAX_ELEMENTS = 4_000
 
 
@@ -69,7 +69,7 @@ def run_on_beam(
     place: Output,
     make_pipeline: MakePipeline,
 ) -> Iterator[Result]:
-    """Yields the results of `run_tasks`, when an engine on other machines does the work."""
+    """Yields the results of `run_tasks` if the engine is a Beam pipeline, which does the work."""
     files = _Files.new()
     planned = _write_plan(tasks, place, files)
     if not planned:
@@ -153,7 +153,10 @@ def _naming_unseen() -> Iterator[None]:
 
 
 def _write_plan(tasks: Iterable[Any], place: Output, files: _Files) -> list[_Planned]:
-    """Writes tasks one by one: in memory, those of ten million images would take gigabytes."""
+    """Writes tasks one by one, not from a list in memory.
+
+    The tasks of ten million images would need gigabytes of memory.
+    """
     places = array("q", [0])
     with place.new_try() as folder:
         (folder / files.plan).parent.mkdir(parents=True)

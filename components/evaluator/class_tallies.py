@@ -54,7 +54,7 @@ class _Classes(Tally):
     def accumulated(self, buckets: np.ndarray, sums: np.ndarray) -> Any:
         found = self.combiner.create_accumulator()
         entry = multi_class_confusion_matrix_metrics.MatrixEntryKey
-        # (classes + 2) * (classes + 1) is between the squares of its two factors.
+        # The integer square root of (classes + 2) * (classes + 1) is classes + 1.
         classes = math.isqrt(self.sums.width // len(self.combiner._thresholds)) - 1
         for bucket, weight in zip(buckets.tolist(), sums.reshape(-1).tolist(), strict=True):
             pair, predicted = divmod(bucket, classes + 1)
@@ -65,7 +65,7 @@ class _Classes(Tally):
 
 
 class _KerasMeans(Tally):
-    """Keras' metrics that are the mean of one value per row; Keras computes the value."""
+    """Keras' metrics that average one value per row; Keras computes the value."""
 
     def __init__(self, combiner: Any) -> None:
         combiner.setup()
@@ -76,7 +76,7 @@ class _KerasMeans(Tally):
         ]
         if (
             any(None in functions for _, functions in self._outputs)
-            # A loss adds the mean over its batch, and ignores the weights of rows.
+            # A loss yields one unweighted mean per batch instead of a value per row.
             or any(combiner._loss_configs)
             or combiner._sub_key_in_config
             or combiner._aggregation_type
@@ -107,7 +107,7 @@ class _KerasMeans(Tally):
 
 
 def _value_of(metric: Any) -> Any:
-    """Returns the function of labels and predictions whose mean is the metric, or None."""
+    """Returns the function of labels and predictions that the metric averages, or None."""
     keras = tf_keras.metrics
     if type(metric) is keras.RootMeanSquaredError:
         function, options = tf.math.squared_difference, {}

@@ -1,4 +1,4 @@
-"""Rows with predictions as TFMA's extracts, and the arrays in them that TFMA's combiners add.
+"""Rows with predictions as TFMA's extracts, and the arrays that TFMA's combiners accumulate.
 
 `Predictor` decodes records and runs the models on them; `Inputs` selects labels, predictions and
 weights. `Inputs` does for all rows at once what `metric_util.to_label_prediction_example_weight`
@@ -75,7 +75,7 @@ class Predictor:
         self._decoder = RowDecoder({})
 
     def batch(self, records: np.ndarray) -> Batch:
-        """Returns the records, bytes objects [n], with predictions."""
+        """Returns a batch of the records (bytes objects [n]) with their predictions."""
         try:
             return self._batch(records)
         except _TOO_MANY as error:
@@ -127,7 +127,7 @@ def _column(
 
 
 def _decoded(decoder: RowDecoder, records: np.ndarray) -> pa.RecordBatch:
-    """Decodes records to columns of lists; leaves out columns that no row has, as TFMA does."""
+    """Decodes records to columns of lists; leaves out columns without any value, as TFMA does."""
     decoded = decoder.decode(records.tolist(), "the Examples to evaluate")
     pairs = zip(decoded.schema.names, decoded.columns, strict=True)
     lists = {name: column for name, column in pairs if not pa.types.is_null(column.type)}
@@ -137,7 +137,7 @@ def _decoded(decoder: RowDecoder, records: np.ndarray) -> pa.RecordBatch:
 
 @dataclass(frozen=True)
 class Inputs:
-    """Selects the labels, predictions and weights that one of TFMA's combiners adds."""
+    """Selects the labels, predictions and weights that one of TFMA's combiners accumulates."""
 
     model: str
     output: str
@@ -199,7 +199,7 @@ class Inputs:
         return weights[:, 0].astype(np.float64)
 
     def pairs(self, extracts: Extracts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Returns label (0 or 1 for classes), prediction and weight of each pair, arrays [n, c]."""
+        """Returns labels, predictions and weights as arrays [n, c]; class ids become one-hot."""
         labels, predictions, weights = self.arrays(extracts)
         if labels.shape != predictions.shape:
             if labels.shape[1] != 1:

@@ -69,7 +69,7 @@ def Register(  # noqa: N802 - TFX names a node after its function
 
 
 def register(to: RegisterOptions, folder: str, tags: dict[str, str], metrics: Any) -> str:
-    """Returns the version with the model's digest, which is made if it does not exist yet."""
+    """Returns the version with the model's digest; creates it if it does not exist yet."""
     try:
         from mlflow import MlflowClient
         from mlflow.exceptions import MlflowException

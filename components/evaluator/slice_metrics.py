@@ -73,7 +73,7 @@ def _metric(name: str) -> str:
 def rows_in_no_slice(
     metrics: Metrics, features: Mapping[str, tuple[str, ...]]
 ) -> dict[str, dict[str, float]]:
-    """Returns slices such as `payment_type missing` of the rows that lack a sliced feature.
+    """Returns slices of the rows that lack a sliced feature, such as `payment_type missing`.
 
     `features` has the features of each slice except `OVERALL`; each feature must have one value per
     row. The returned slices have their number of examples and those metrics that are means over
@@ -169,7 +169,7 @@ def binary_counts(metrics: Mapping[str, float]) -> tuple[Interval, Interval] | N
     hit = recall * positive
     alarm = hit * (1 / precision - 1)
     counts = (total - positive - alarm, alarm, positive - hit, hit)
-    # Weighted examples, or metrics at different thresholds, give fractions.
+    # Weighted examples, or metrics at different thresholds, give fractional counts.
     if not all(count > -0.5 and abs(count - round(count)) < 0.05 for count in counts):
         return None
     true_no, alarms, missed, hits = (float(round(count)) for count in counts)

@@ -98,7 +98,8 @@ def _is_late(table: pa.RecordBatch, name: str, threshold: str) -> npt.NDArray[np
         # float64 would merge neighbouring whole numbers beyond 2^53.
         late = pc.greater_equal(column, pa.scalar(math.ceil(Decimal(threshold)), pa.int64()))
     elif pa.types.is_floating(column.type):
-        # The comparison is in the column's own type: 0.7 as float32 is less than 0.7 as float64.
+        # The comparison is in the column's own type, because 0.7 as float32 is less than 0.7 as
+        # float64 and would miss a threshold of 0.7.
         late = pc.greater_equal(column, pa.scalar(float(threshold), column.type))
     else:
         late = pc.greater_equal(column.cast(pa.large_binary()), threshold.encode())

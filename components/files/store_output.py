@@ -168,8 +168,8 @@ def create(address: str, file: Path) -> None:
         put = file_system(address).put_file
         retry_remote(address, lambda: put(str(file), address, mode="create"), "written")
     except FileExistsError as error:
-        # Either an earlier request put the file but its answer was lost, or another attempt at this
-        # task put it.
+        # The file exists with the same content if an earlier request put it but its answer was
+        # lost, or if another attempt at this task put it.
         if not _is_equal(address, file):
             raise DataError(f"{address}: another ingest wrote this meanwhile") from error
 

@@ -14,9 +14,10 @@ DIGEST_PROPERTY = "pushed_sha256"
 
 
 def check_served(pushed: types.Artifact) -> None:
-    """Raises a DataError unless a pushed model is unaltered and is its folder's newest version.
+    """Raises a DataError if a pushed model was altered, or is not its folder's newest version.
 
-    A pushed model without a version, such as one from TFX's own Pusher, is not checked.
+    A pushed model without a version, such as one from TFX's own Pusher, is not checked. The content
+    of a model is checked only at a path, not at an address.
     """
     place = pushed.get_string_custom_property("pushed_destination")
     version = pushed.get_string_custom_property("pushed_version")

@@ -50,7 +50,7 @@ def _decoded(
 
 
 def _image(column: ImageColumn, shape: tuple[int, ...], data: bytes) -> npt.NDArray[np.uint8]:
-    # Raw pixels may by chance begin with the first bytes of a BMP.
+    # Raw pixels may by chance begin with a BMP's first bytes, so the whole header is checked.
     if len(data) == math.prod(shape) and image_header(data) is None:
         return np.frombuffer(data, np.uint8)
     if not data.startswith(_MAGICS):

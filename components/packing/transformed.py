@@ -20,8 +20,8 @@ from penstock.components.tfrecord.sharding import MIB
 
 # Larger batches would not cost less CPU, and their tensors would take more memory.
 _BATCH_ROWS = 8192
-# Number of rows in the first batch of a shard, which shows the size of a transformed row: a decoded
-# image takes hundreds of times the bytes of its record.
+# Number of rows in the first batch of a shard. This batch shows the size of a transformed row: a
+# decoded image may be hundreds of times larger than its record.
 _FIRST_ROWS = 256
 _OUTPUT_BYTES = 64 * MIB
 
@@ -55,7 +55,7 @@ class TransformedRows:
 
 @lru_cache(2)
 def _loaded(graph: str, loader: Any) -> Any:
-    """Returns a function of serialized rows; loading and tracing it takes 0.3 s."""
+    """Returns a function that transforms serialized rows; loading and tracing it takes 0.3 s."""
     from tensorflow_transform.impl_helper import make_tensor_to_arrow_converter
 
     transform = transform_of(graph, loader)
@@ -63,8 +63,8 @@ def _loaded(graph: str, loader: Any) -> Any:
 
     def apply(records: list[bytes]) -> pa.RecordBatch:
         batch = converter.convert(transform(records))
-        # Columns are in the order of decoded Examples, so that packed records equal those of
-        # transformed Examples.
+        # Columns are sorted by name, as those of decoded Examples are, so that packed records equal
+        # those of transformed Examples.
         names = sorted(batch.schema.names)
         columns = [batch.column(batch.schema.get_field_index(name)) for name in names]
         return pa.RecordBatch.from_arrays(columns, names)

@@ -179,12 +179,11 @@ class Rows:
             stride: With `shuffle`, return only every `stride`-th batch.
             shuffle_window_rows: Number of rows that are permuted together.
             epochs: With `shuffle`, the number of passes; the last batch of the last pass may be
-                short. None never ends.
+                short. None means an endless stream.
 
         Returns:
-            Batches with columns of int64, float32 and binary (in packed shards also int32 and
-            uint8), of lists, and of flat fixed-size lists for packed shapes; a missing value is
-            null.
+            Batches with columns of int64, float32, binary or lists; in packed shards also of int32,
+            uint8, and flat fixed-size lists (for packed shapes). A missing value is null.
 
         Raises:
             UsageError: `shuffle` is set without a `batch_size`, or there are more workers than

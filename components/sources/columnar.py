@@ -76,7 +76,7 @@ class ColumnarFile(ScannedFile):
 
     schema: pa.Schema
     group_ends: tuple[int, ...]  # One past the last row of each group of rows, ascending.
-    row_bytes: int = 1  # Mean encoded size of a row in the group where it is largest.
+    row_bytes: int = 1  # Largest of the groups' mean encoded row sizes.
     # Columns that are not stored in the file: by name, the value of all rows.
     constants: Mapping[str, Any] = field(default_factory=dict)
     stored: Mapping[str, str] = field(default_factory=dict)  # Name in the file, if it differs
@@ -180,7 +180,7 @@ class ColumnarSource(FileSource[ColumnarFile]):
 def as_features(
     batch: pa.RecordBatch, columns: Sequence[Column], non_finite: str, place: str, first_row: int
 ) -> Batch:
-    """Converts rows to features; `first_row` is the number of rows of `place` before them."""
+    """Converts rows to features; `first_row` is the number of rows before them in `place`."""
 
     def convert(column: Column) -> tuple[pa.Array, Faults]:
         at = batch.schema.get_field_index(column.name)
@@ -294,9 +294,10 @@ def open_columnar(
 def type_columns(
     files: Sequence[ColumnarFile], options: ColumnOptions, folders: Folders | None = None
 ) -> tuple[Column, ...]:
-    """Returns the columns of the schema, or else of the first file.
+    """Returns the columns of the schema or, without a schema, those of the first file.
 
-    All files must have the columns that the schema requires, or else those of the first file.
+    All files must have the columns that the schema requires or, without a schema, those of the
+    first file.
 
     If the first file has only nulls in a column, the first file with values determines its kind.
     """

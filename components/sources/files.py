@@ -193,7 +193,7 @@ def spread_files(
 
 
 def _size(path: str) -> int:
-    """Returns a file's size in bytes, 0 if unknown: then opening the file reports the fault."""
+    """Returns a file's size in bytes; 0 if it is unknown, or if opening the file will fail."""
     if isinstance(path, RemoteFile):
         return path.size or 0
     with suppress(OSError):

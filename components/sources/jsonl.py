@@ -36,7 +36,8 @@ class JsonLines(RowFileOptions):
     """One JSON object per line.
 
     Attributes:
-        sample_rows: Number of rows at the start of the files from which columns are inferred.
+        sample_rows: Approximate number of rows in all, from the start of each file, from which
+            columns are inferred.
         max_row_bytes: Maximum length of a line, which bounds the memory of a row.
     """
 
@@ -93,7 +94,11 @@ def _readable(data: bytes) -> Iterator[Row]:
 
 
 def parse_line(line: bytes) -> dict[str, object]:
-    """Parses the object on one line; ValueError (reason, column) if it is not valid JSON."""
+    """Parses the object on one line.
+
+    If the line is not valid, raises ValueError with the reason and, for an infinite number, the
+    column.
+    """
     try:
         row = json.loads(line, parse_float=_finite if _LARGE.search(line) else None)
     except UnicodeDecodeError as error:
@@ -109,7 +114,7 @@ def parse_line(line: bytes) -> dict[str, object]:
             f"expected an object ({{...}}), got {line[:40].decode(errors='replace')!r}"
         )
     # Only a hook detects a duplicate key, and it costs as much as the parsing. A colon follows each
-    # key, so a line with no more colons than `row` has keys has no duplicate.
+    # key, so a line has no duplicate key if it has no more colons than `row` has keys.
     if line.count(b":") > len(row):
         json.loads(line, object_pairs_hook=no_duplicates)
     if b"\\u" in line or b"\xed" in line:  # Only these bytes can encode a surrogate.

@@ -53,8 +53,8 @@ class Text(WholeFileOptions):
         max_row_bytes: Maximum length of a line or document; a longer one is rejected.
         allow_empty: Whether a file without text is skipped instead of refused; a skipped document
             counts as blank.
-        folder_label: For documents: whether to add the feature `label` with the name of the file's
-            folder right below the input.
+        folder_label: For documents: whether to add the feature `label`, the name of the folder
+            right below the input that contains the file.
         shuffle_seed: For documents: seed of their order in the shards.
     """
 

@@ -13,7 +13,7 @@ SUCCESS = "_SUCCESS"
 # uses, write `part-r-00000`. A plain `part-00000` does not match, because other programs also write
 # such files.
 _PART = re.compile(r"part-(r-\d{5}|\d{5}-[0-9a-f]{8}-[0-9a-f]{4}-).*")
-# Names that Hadoop gives a file while it copies it.
+# Names that Hadoop gives to files while it copies them.
 _UNFINISHED = re.compile(r"(part-.*)\._COPYING_")
 
 

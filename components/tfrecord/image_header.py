@@ -61,12 +61,12 @@ def _jpeg(data: bytes) -> ImageHeader | None:
 
 
 def _bmp(data: bytes) -> ImageHeader | None:
-    # Text may begin with "BM" too: the size of the header decides.
+    # Text may begin with "BM" too, so the size of the header decides.
     (size,) = struct.unpack_from("<I", data, 14)
     if size not in _BMP_HEADER_SIZES:
         return None
     width, height = struct.unpack_from("<HH" if size == 12 else "<ii", data, 18)
-    return ImageHeader("BMP", width, abs(height))  # a negative height: the top row is first
+    return ImageHeader("BMP", width, abs(height))  # height < 0 if the top row is first
 
 
 def _webp(data: bytes) -> ImageHeader | None:

@@ -1,6 +1,6 @@
 """Trains a model by Keras' `fit`, given the data and a function that builds the model.
 
-In addition to `fit`, a training resumes at any step after a kill, stops at a loss that is not
+Beyond what `fit` does, a training resumes at any step after a kill, stops at a loss that is not
 finite, runs on several workers, and measures whether the input limits its speed.
 """
 
@@ -84,10 +84,10 @@ def train(
             `training.json`.
         resume_dir: Folder of the checkpoints, which stay until `discard_checkpoints` removes them.
             A run that finds checkpoints there resumes from the newest complete one, with the same
-            result as an uninterrupted run. See `resume_dir()`. None saves no checkpoints. All
-            workers need the same folder.
-        strategy: Distribution strategy; None uses all GPUs, or the only device. With several
-            workers this is ignored: they use `MultiWorkerMirroredStrategy`.
+            result as an uninterrupted run. See `resume_dir()`. If `resume_dir` is None, no
+            checkpoints are saved. All workers need the same folder.
+        strategy: Distribution strategy; if None, all GPUs are used, or the only device. With
+            several workers this is ignored: they use `MultiWorkerMirroredStrategy`.
         callbacks: Further callbacks of Keras, which the chief calls. Callbacks with state start
             from scratch in a resumed training. `compile(steps_per_execution=...)` sets how many
             steps run in one TensorFlow call; without callbacks, 1 is raised to 50.

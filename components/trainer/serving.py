@@ -41,8 +41,8 @@ class Served:
     Attributes:
         name: Prefix of the served names, as in `price/value`; empty if there is only one output.
         classes: Names of the classes, in the order of their numbers; empty for a regression.
-        threshold: Least probability at which the second of two classes is the answer; None answers
-            with the most probable class.
+        threshold: Least probability at which the second of two classes is the answer; if None, the
+            answer is the most probable class.
     """
 
     name: str = ""
@@ -71,7 +71,7 @@ def serve_columns(
     """
     columns = features_by_column_name(spec)
     taken = [_taken(column, name, spec[name]) for column, name in columns.items()]
-    # Keras saves the graph's vocabularies with the model if the graph is one of its attributes.
+    # Keras saves the graph's vocabularies with the model if the graph is an attribute of the model.
     model.raw_features = graph
 
     def serve(*values: tf.Tensor) -> dict[str, tf.Tensor]:

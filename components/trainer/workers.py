@@ -66,9 +66,9 @@ class Workers:
     def leave_together(self) -> None:
         """Waits until every worker has the sums of earlier calls; every worker must call this.
 
-        If a worker ends while another still receives a sum from it, the other one would consider it
-        lost. All workers that take part in this last sum have the earlier ones, so a failure of the
-        last sum is ignored.
+        A worker that ends while another still receives a sum from it would look lost to the
+        receiver. All workers that take part in this last sum have the earlier ones, so a failure of
+        the last sum is ignored.
         """
         with suppress(*_LOST):
             self.total([0])

@@ -39,8 +39,8 @@ from penstock.pipelines.runs.rivals import (
     Rival,
 )
 
-# With this number of rows, the difference of two losses is accurate to well below a percent of
-# them; more rows would cost as much as a second evaluation.
+# With this number of rows, the difference of two losses is accurate to well below a percent of the
+# losses; comparing all rows would cost as much as a second evaluation.
 _MAX_ROWS = 50_000
 # Trees are fitted on fewer rows of a wide table, because with more values they would take seconds.
 _MAX_VALUES = 4_000_000
@@ -146,8 +146,9 @@ def compare_with_rivals(
         losses, said = {}, {}
         for target in targets:
             y, p = tf.reshape(labels[target.label], [-1, 1]), outputs[target.label]
-            # Within the model's graph, Keras takes the logits before a sigmoid or softmax, as in
-            # training: with probabilities in 32 bits, the loss of a row could not exceed about 16.
+            # Within the model's graph, Keras computes the loss from the logits before a sigmoid or
+            # softmax, as in training. Computed from 32-bit probabilities, the loss of a row could
+            # not exceed about 16.
             losses[target.label] = keras.losses.get(target.loss)(y, p)
             if target.classes:
                 said[target.label] = p[:, 0] if target.task == "binary" else tf.argmax(p, axis=1)
@@ -179,7 +180,7 @@ def _comparable(features: Mapping[str, Any]) -> dict[str, int]:
 
 
 class _Rows(NamedTuple):
-    """Rows of a split as arrays by name; those other than `features` by the label's name."""
+    """Rows of a split as arrays: `features` by name, the other fields by the label's name."""
 
     features: dict[str, np.ndarray]
     labels: dict[str, np.ndarray]

@@ -32,12 +32,13 @@ if TYPE_CHECKING:
     from penstock.components.example_gen.ingest import PlannedInput
     from penstock.components.tfrecord.manifest import Manifest
 
-# Flags of the command itself, by the option names in errors.
+# Flags of the command itself, by the names that error texts use for these options.
 _OWN_FLAGS = {
     "kind": "--kind",
     "hash_buckets": "N of --split NAME=N",
 }
-# Options of every kind of source, in the order in which `taken` assigns values to them.
+# Dataclasses of options for every kind of source, in the order in which `taken` removes their
+# values from those given.
 _ON_EVERY_KIND = (EngineOptions, ShardOptions, IngestOptions)
 
 
@@ -62,7 +63,7 @@ def ingest(
         splits: The splits and their shares; two thirds `train` and one third `eval` by default.
         options: Shards, compression, rejected rows.
         workers: Number of processes on this machine.
-        engine: Beam runner and its options, such as Flink; by default processes on this machine.
+        engine: Beam runner, such as Flink, and its options; by default processes on this machine.
         overwrite: Replace `output` once the new one is complete.
 
     Returns:
@@ -101,7 +102,7 @@ class Command(ManyOptions):
 
 
 def _kind_in(args: Sequence[str]) -> str | None:
-    """Returns the kind by `--kind`, or `jsonl` or `avro` by an input's ending; otherwise None."""
+    """Returns the value of `--kind`, else `jsonl` or `avro` by an argument's ending, or None."""
     for at, arg in enumerate(args):
         if arg.startswith("--kind="):
             return arg.partition("=")[2]
@@ -227,7 +228,7 @@ def _run(
     overwrite: bool,
     as_json: bool,
 ) -> None:
-    # Imported here because --help does not need these modules.
+    # These modules are imported here because --help does not need them.
     from penstock.components.engine.tasks import task_engine
     from penstock.components.example_gen.ingest import ingest as write_examples
     from penstock.pipelines.terminal.progress import watched_rows

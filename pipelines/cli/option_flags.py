@@ -174,8 +174,8 @@ def source_option(text: str, *types: type) -> tuple[str, Any]:
 def in_flags(text: str, flags: Mapping[str, str]) -> str:
     """Returns an error text with the options in backquotes replaced by flags.
 
-    Errors name options in Python's form, `nested` or `nested='json'`, in backquotes; the flag is
-    `--nested json`. Other text may be the user's and stays unchanged.
+    Errors name options in Python's form, `nested` or `nested='json'`, in backquotes; the flags are
+    `--nested` and `--nested json`. Other text may be the user's and stays unchanged.
     """
 
     def shown(match: re.Match[str]) -> str:

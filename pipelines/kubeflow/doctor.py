@@ -1,7 +1,8 @@
 """Checks a Kubeflow Pipelines server and a namespace before the first run.
 
 Input: the server's address, a namespace, an account, a placement. Output: one finding per check.
-Reaches the server over HTTP, and the Kubernetes API with the caller's kubeconfig; changes nothing.
+Reaches the server over HTTP, and the Kubernetes API with the caller's kubeconfig or else the pod's
+account; changes nothing.
 """
 
 import re

@@ -55,7 +55,7 @@ class ExecutorInput:
         return path
 
     def write_metadata(self, metadata: Mapping[str, Mapping[str, Any]]) -> None:
-        """Writes metadata of output artifacts; an artifact's file gets the text of its `uri`."""
+        """Writes output artifacts' metadata; an artifact's file gets the metadata's `uri`."""
         answer = {}
         for name, values in metadata.items():
             output = self._output(name)

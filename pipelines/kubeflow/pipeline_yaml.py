@@ -25,7 +25,8 @@ from penstock.pipelines.kubeflow.plan import Parameter, Plan, Task
 from penstock.pipelines.kubeflow.pod import MYSQL_TLS, place, set_retry_budgets, worker_job
 from penstock.pipelines.kubeflow.resources import Notify
 
-# KFP's launcher replaces this placeholder by JSON with the task's inputs and output files.
+# KFP's launcher replaces this placeholder with JSON that contains the task's inputs and output
+# files.
 EXECUTOR_INPUT = "{{$}}"
 _VIEW_TYPES = {METRICS: dsl.Output[dsl.Metrics], HTML: dsl.Output[dsl.HTML]}
 

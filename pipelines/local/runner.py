@@ -143,7 +143,7 @@ def metadata_file(connection: Any) -> Path:
 def _check_store(file: Path, pipeline: Pipeline) -> None:
     """Checks that the metadata store is whole and writable, or that there are no outputs yet.
 
-    TFX itself would retry for five minutes, or create a new store, whose outputs would be mixed
+    Without this check, TFX would retry for five minutes, or create a new store and mix its outputs
     with those of the old store.
     """
     if not file.exists() or not file.stat().st_size:

@@ -1,9 +1,9 @@
 """Sends OpenLineage events of a node: START before it runs, COMPLETE or FAIL after it.
 
-Input: a compiled node, and the result of TFX's launcher. Output: events by OpenLineage's own
-client, which its environment variables configure. Sending events needs no metadata store. If the
-server does not answer, or the client is not installed, no run fails: one warning is logged, and the
-process sends no more events.
+Input: a compiled node, and the result of TFX's launcher. Output: events, sent by OpenLineage's own
+client, which is configured by its own environment variables. Sending events needs no metadata
+store. If the server does not answer, or the client is not installed, no run fails: one warning is
+logged, and the process sends no more events.
 """
 
 import logging

@@ -2,7 +2,8 @@
 
 Input: the input and output artifacts of a node after its executor has ended. Output: the row counts
 by split, as a custom property of each output that has rows, and a manifest for Examples that have
-none. If rows are missing without a stated reason, it raises a DataError. Rows are counted in the
+none. If a node wrote more or fewer rows than it read, without a stated reason, the check raises a
+DataError. Rows are counted in the
 artifacts: Examples by their manifest or record by record, statistics by `num_examples`, a training
 pass by the rows that the training read, an evaluation by its example count. So the check also
 covers stock TFX nodes.
@@ -205,7 +206,7 @@ def _pass_rows(uri: str) -> dict[str, int]:
 def _evaluated_rows(uri: str) -> dict[str, int]:
     try:
         found = Evaluation.read(uri)
-    except DataError:  # by a writer other than TFMA
+    except DataError:  # TFMA did not write this
         return {}
     apart = {HELD_OUT: found.held_out.rows} if found.held_out else {}
     return {} if found.rows is None else {_UNNAMED: found.rows, **apart}

@@ -89,7 +89,7 @@ def serving_problems(run: RunRecord) -> tuple[str, ...]:
 
 
 def leakage(run: RunRecord) -> tuple[str, ...]:
-    """Returns the signs of leakage that the run's ValidationGate found, one per line."""
+    """Returns the signs of leakage that the run's ValidationGate found, each in one line."""
     return tuple(_verdict(run, "ValidationGate").get("leakage", ()))
 
 
@@ -193,7 +193,7 @@ def _node(store: Any, execution: mlmd.Execution, node: str) -> NodeRun:
 def _artifacts(
     store: Any, execution: mlmd.Execution
 ) -> tuple[list[mlmd.Artifact], list[mlmd.Artifact]]:
-    """Returns inputs and outputs; a resolver has no outputs, since earlier runs wrote them."""
+    """Returns inputs and outputs, but no outputs of a resolver, since earlier runs wrote them."""
     events = store.get_events_by_execution_ids([execution.id])
     by_id = {}
     if events:

@@ -37,7 +37,10 @@ class Place:
 
     @property
     def folder(self) -> Path:
-        """Default folder of pages: the metadata file's or, for MySQL, the working directory."""
+        """Default folder of HTML pages.
+
+        It is that of the metadata file or, for MySQL, the working directory.
+        """
         return Path(self.store.path).parent if isinstance(self.store, SqliteStore) else Path()
 
     @property
@@ -60,7 +63,7 @@ def report_name(metadata: str, pipeline: str) -> str:
 
 
 def find_stores(where: str) -> Sequence[MetadataStore]:
-    """Returns all metadata files below a folder; for a file or MySQL address, the store there."""
+    """Returns the stores in a folder, at most three levels deep, or that of a file or address."""
     path = Path(where)
     if path.is_file() or is_address(where):
         return [store_of(where)]
@@ -96,7 +99,7 @@ def is_run(path: str) -> bool:
 
 
 def newest_first(stores: Sequence[MetadataStore]) -> list[tuple[MetadataStore, RunRecord]]:
-    """Returns all runs, newest first; each store keeps its order, because clocks may differ."""
+    """Returns all runs, newest first; within a store by id, because clocks may differ."""
     by_store = []
     for store in stores:
         with open_reading(store) as opened:

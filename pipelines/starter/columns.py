@@ -23,7 +23,7 @@ _MIN_DATE_SHARE = 0.95
 _CLOCK = r"(?:[T ]+\d{1,2}:\d{2}.*)?"
 _YEAR_FIRST = re.compile(rf"^\s*\d{{4}}[-/.](\d{{1,2}})[-/.](\d{{1,2}}){_CLOCK}\s*$")
 _YEAR_LAST = re.compile(rf"^\s*(\d{{1,2}})[-/.](\d{{1,2}})[-/.]\d{{4}}{_CLOCK}\s*$")
-# A cell without digits in a column of numbers, as named in the reason of a rejected row.
+# A cell without digits in a column of numbers, as the reason of a rejected row quotes it.
 _NO_NUMBER = re.compile(r"^'([^\d']{1,20})' is not an? (?:integer|number)")
 _BOOLEAN_PAIRS = ({"true", "false"}, {"yes", "no"}, {"t", "f"}, {"y", "n"}, {"on", "off"})
 
@@ -100,8 +100,8 @@ def sample_rows(source: Source, null_tokens: Sequence[str]) -> pa.Table:
     """Reads up to `MAX_ROWS` rows from all parts of the data.
 
     Raises:
-        DataError: A row is rejected; the message names `null_tokens` and texts that may belong to
-            them.
+        DataError: A row is rejected; if texts in a column of numbers may mean missing values, the
+            message proposes `null_tokens` for them.
     """
     tables: list[pa.RecordBatch] = []
     rejected: list[RejectedRow] = []

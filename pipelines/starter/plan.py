@@ -106,7 +106,8 @@ def plan_images(look: ImagesLook, data_name: str) -> Plan:
     # Each stage halves the sides of the image, down to about 4 pixels.
     stages = max(1, round(math.log2(look.side / 4)))
     decoded = train_rows * look.side**2 * look.channels
-    # Just above the share of the most frequent class, which a constant reaches.
+    # Just above the share of the most frequent class, which is the accuracy of a constant
+    # prediction.
     constant = (max(look.classes.values()) + 0.5) / look.rows
     return Plan(
         summary=f"Predicts which of {len(look.classes)} classes an image of {data_name} is of.",
@@ -123,7 +124,7 @@ def plan_images(look: ImagesLook, data_name: str) -> Plan:
 
 
 def example_request(look: TableLook | ImagesLook) -> dict[str, object]:
-    """Returns a request for TensorFlow Serving's REST API, with the most frequent values."""
+    """Returns a TF Serving REST request with the most frequent values, or `...` as an image."""
     from penstock.components.trainer.served_columns import SERVE_COLUMNS, SERVE_IMAGES, column_name
 
     if isinstance(look, ImagesLook):

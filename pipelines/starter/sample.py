@@ -17,7 +17,7 @@ _CUSTOMERS, _TRIPS, _PHOTOS = 1500, 200, 12
 
 
 def write_sample(folder: Path) -> list[Path]:
-    """Writes the files; returns the sorted paths of the files directly in the folder.
+    """Writes the files; returns the sorted paths of the files and folders in the folder.
 
     Raises:
         UsageError: The folder is not empty.

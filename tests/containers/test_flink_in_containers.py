@@ -4,7 +4,7 @@ A container stands for a pod's worker pool, and a process of this machine in the
 stands for its task manager. The job manager, Beam's job server and an S3 server are also processes
 of this machine. The driver and the worker pools share a folder only for TFX's nodes; in the ingest,
 they share only the S3 server. The driver is in a container, because the driver and its workers must
-have the same Python. The tests need Java, Maven, and root, which may enter a container's network.
+have the same Python. The tests need Java, Maven, and root rights to enter a container's network.
 """
 
 import itertools

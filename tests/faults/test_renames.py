@@ -110,6 +110,6 @@ def test_output_interrupted_at_any_rename_is_the_old_or_the_new_one(
         if case.is_fixed:
             assert tree(output) == after, place
         assert sorted(os.listdir(work)) == sorted(os.listdir(clean)), place
-    # This shows that the check notices a missing output: if folders cannot be exchanged, some
-    # SIGKILLs leave no output.
+    # This shows that the check notices a missing output: if folders cannot be exchanged, one of the
+    # SIGKILLs leaves no output.
     assert were_gone == (how == "SIGKILL" and not case.exchange)

@@ -40,8 +40,8 @@ def assert_same(found, expected):
 @pytest.mark.parametrize("how", ["SIGKILL", "SIGTERM"])
 def test_an_interruption_before_each_rename_changes_nothing(tmp_path, interrupted, whole, how):
     Data.write_examples(tmp_path / "rows")
-    # The places are renames of checkpoints, and finally of the record. Each run begins with the
-    # checkpoints that the previous run left.
+    # `place` is the number of a rename in one run: first of a checkpoint, finally of the record.
+    # Each run begins with the checkpoints that the previous run left.
     for place in (1, 2, 2, 1):
         ended = interrupted(tmp_path, script=SCRIPT, place=place, signal=how)
         if how == "SIGKILL":

@@ -72,7 +72,7 @@ def snippet(words):
 
 @pytest.fixture(scope="session")
 def overlays(tmp_path_factory):
-    """The objects of each overlay, by name; with MariaDB's if the placement names MySQL."""
+    """The objects of each overlay, by name; with MariaDB's if its `placement.yaml` uses MySQL."""
 
     def users_own(overlay):
         folder = tmp_path_factory.mktemp(overlay.name)
@@ -157,7 +157,7 @@ def merge(target, change, where):
 
 
 def put_into(objects, namespace):
-    """Puts objects into a namespace, and points references to their accounts to the namespace."""
+    """Sets the namespace of objects and of references to their service accounts."""
     accounts = {one["metadata"]["name"] for one in objects if one["kind"] == "ServiceAccount"}
     for one in objects:
         if one["kind"] == "Namespace":

@@ -185,7 +185,9 @@ def users_own(render, tmp_path, **changes):
 
 
 def test_egress_of_runs_is_limited_to_what_they_use(overlays, render, tmp_path):
-    """Runs reach DNS, KFP, and the Kubernetes API in private networks; the internet if allowed."""
+    """Runs reach DNS, KFP, and the Kubernetes API in private networks. They reach the internet only
+    if allowed.
+    """
     for name, rule in egress(overlays):
         assert "to" in rule or name == "penstock-runs"
         for to in rule.get("to", ()):
@@ -228,7 +230,7 @@ def test_prune_job_runs_an_existing_command():
     command, *arguments = container["command"]
     assert command == "penstock"
     done = CliRunner().invoke(app, arguments, env=dict.fromkeys(names, ""))
-    # The command runs up to the login, which the environment lacks.
+    # The command runs up to the login, for which the environment has no user or password.
     assert str(done.exception).startswith(f"set {MYSQL_USER} in the environment to log in to mysql")
 
 
@@ -289,7 +291,7 @@ def test_backup_job_restores_its_own_dump(overlays, tmp_path):
     assert restored.stdout == f"--host=db --user=me penstock\n{file}: restored\n"
     assert (tmp_path / "restored").read_text() == "CREATE TABLE one;\n"
     assert run(RESTORE="gone.sql.gz").returncode == 1
-    # From a dump that is cut, MariaDB would load the part that is there.
+    # From a truncated dump, MariaDB would load the part that is there.
     (tmp_path / "restored").unlink()
     (tmp_path / "dumps/cut.sql.gz").write_bytes(Path(file).read_bytes()[:-4])
     assert run(RESTORE="cut.sql.gz").returncode == 1

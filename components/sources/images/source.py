@@ -48,8 +48,8 @@ _IMAGE_COLUMNS = (
 _FILENAME = Column(image_features.FILENAME, FeatureKind.BYTES)
 # Name of the digest in TensorFlow's object detection API.
 DIGEST_COLUMN = Column("image/key/sha256", FeatureKind.BYTES)
-# A larger file is rejected unread: a worker holds a few whole images, and a record has at most 2
-# GiB.
+# A larger file is rejected unread, because a worker holds a few whole images in memory, and a
+# record has at most 2 GiB.
 MAX_FILE_BYTES = 256 * MIB
 # Number of left-out files whose names are reported.
 _SHOWN_IGNORED = 20

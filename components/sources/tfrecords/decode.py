@@ -107,7 +107,7 @@ class RowDecoder:
     ) -> tuple[pa.RecordBatch, dict[int, RowFault]]:
         """Returns the columns in their types, and the faults by row.
 
-        A value that does not fit is null.
+        A value that does not fit becomes null.
         """
         faults: dict[int, RowFault] = {}
         try:

@@ -98,7 +98,10 @@ def decode_whole(
 
 
 def _decoded(encoded: tf.Tensor, options: ImageInputOptions) -> tf.Tensor:
-    """Returns uint8 [height, width, channels]; decodes a JPEG no larger than needed."""
+    """Returns uint8 [height, width, channels].
+
+    If `scaled_decode` is set, a large JPEG is decoded at a reduced size.
+    """
     channels = options.channels
 
     def decode(ratio: int) -> tf.Tensor:
@@ -113,7 +116,8 @@ def _decoded(encoded: tf.Tensor, options: ImageInputOptions) -> tf.Tensor:
             lambda: tf.zeros([2], tf.int32),
         )
         # `times` is the largest reduction that keeps at least the wanted height and width. The side
-        # with the smaller ratio decides, which is right for both `crop` and `stretch`.
+        # with the smaller ratio of stored to wanted length decides, which is right for both `crop`
+        # and `stretch`.
         times = tf.reduce_min(sides // [options.height, options.width])
         halvings = tf.reduce_sum(tf.cast(times >= _RATIOS[1:], tf.int32))
         image = tf.switch_case(halvings, [partial(decode, ratio) for ratio in _RATIOS])

@@ -53,8 +53,8 @@ from penstock.components.trainer.input.passes import (
 # Number of blocks of cached rows that are mixed before windows are cut from them: at most 64 Ki
 # rows.
 _CACHED_BLOCKS_MIXED = 64
-# Number of rows that are parsed together if a batch has fewer. Each call of the parser has a fixed
-# cost of 0.4 ms with 20 columns, a seventh of the cost of parsing 1,024 rows.
+# Maximum number of rows that are parsed together, unless a single batch has more. Each call of the
+# parser has a fixed cost of 0.4 ms with 20 columns, a seventh of the cost of parsing 1,024 rows.
 _PARSED_ROWS = 4096
 _PARSED_BYTES = 4 * 2**20
 # Number of records that are parsed at once to find one that does not fit. With feature lists, at
@@ -170,7 +170,7 @@ def _serialised(shares: list[Passes]) -> tf.data.Dataset:
 
 
 def _cached_windows(number: tf.Tensor, rows: tf.data.Dataset, passes: Passes) -> tf.data.Dataset:
-    """Returns windows of parsed rows; mixes blocks first, as a cache never changes its order."""
+    """Returns windows of parsed rows; mixes blocks first, because a cache's order is fixed."""
     mixed = seeded_shuffle(rows, _CACHED_BLOCKS_MIXED, passes.seed(number, 0))
     window = passes.order.window
     begun = passes.begun(number)
@@ -202,8 +202,8 @@ def _parsed_together(passes: Passes, spec: Spec) -> int:
 def _require_steps(files: InputFiles, wanted: Spec) -> None:
     """Raises DataError for Examples, and for records that lack a wanted list but have other lists.
 
-    TensorFlow reads a misspelt list as a list without steps. If a record has no other lists, the
-    wanted list may just be rare.
+    TensorFlow reads a misspelt list as a list without steps. If the records have no other lists,
+    the wanted list may just be rare, so that is no error.
     """
     records = (record for pair in files.pairs for record in tf.data.TFRecordDataset(*pair))
     found: set[str] = set()

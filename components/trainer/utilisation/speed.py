@@ -27,7 +27,8 @@ CALL_SECONDS = 0.2
 # Number of calls at the end of the training that are evaluated: 100 s at `CALL_SECONDS` each.
 # Earlier calls may have read from a cold cache.
 _LAST_CALLS = 512
-# A call that repeats the kept batch runs at most the training's steps divided by this number.
+# The maximum number of steps per call on the kept batch is the training's number of steps divided
+# by this number.
 _PART_OF_STEPS = 50
 
 
@@ -91,9 +92,9 @@ def kept_seconds(
 ) -> tuple[float, ...]:
     """Returns the seconds per step of calls that repeat steps on one batch.
 
-    The number of steps does not depend on a clock, because all workers must do the same. The first
-    call traces and is not counted. All state that the steps change is restored: weights, metrics,
-    random state, the optimizer's variables.
+    The number of steps does not depend on a clock, because it must be the same in all workers. The
+    first call traces and is not counted. All state that the steps change is restored: weights,
+    metrics, random state, the optimizer's variables.
     """
     count = max(1, min(call_steps, steps // _PART_OF_STEPS))
     variables = [*model.variables, *model.optimizer.variables]

@@ -1,4 +1,4 @@
-"""Compares the inputs and outputs of BatchEvaluator with those of TFX's own Evaluator."""
+"""Checks the blessing and the files of BatchEvaluator, and what it leaves to TFX's Evaluator."""
 
 import json
 import logging

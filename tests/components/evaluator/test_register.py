@@ -50,7 +50,7 @@ def _answers(address):
 
 @pytest.fixture
 def pushed(tmp_path):
-    """Registers a pushed model, together with its evaluation and its Examples."""
+    """A function that registers a pushed model, together with its evaluation and its Examples."""
     (tmp_path / "evaluation").mkdir()
     found = Evaluation({"overall": {"auc": 0.75, "example_count": 40.0}})
     (tmp_path / "evaluation" / EVALUATION_NAME).write_text(found.to_json())

@@ -1,4 +1,4 @@
-"""Real SavedModels are loaded and queried; TFX's Pusher reads the blessing."""
+"""Loads and queries real SavedModels, and checks the blessing that TFX's Pusher reads."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Calls `serve_columns` from Python, and in the way of TensorFlow Serving."""
+"""Calls the signature `serve_columns` from Python, and as TensorFlow Serving calls it."""
 
 import keras
 import numpy as np
@@ -18,7 +18,7 @@ SPEC = {
 
 
 class Graph(tf.Module):
-    """Stands in for Transform's function: age (or 100), fee, and whether the plan is `pro`."""
+    """Stands in for Transform's graph: age (100 if missing), fee, and whether `plan` is `pro`."""
 
     def __call__(self, raw):
         age = tf.sparse.to_dense(raw["age"], 100)

@@ -20,7 +20,7 @@ OPTION = re.compile(r"`([a-z]\w+)(?:=[^`]+)?`")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+(?![\w-])")
 # Flags of other programs.
 OTHERS = {"--glob", "--long", "--user", "--from-literal", "--audience", "--logdir"}
-# Files with errors of functions and nodes that have no command.
+# Files with error texts of functions and nodes that have no command.
 _IN_PYTHON = {"components/example_gen/spark_writer.py"}
 # Modules of `sources` with texts about kinds of data that `init` does not read.
 _NOT_OF_INIT = (

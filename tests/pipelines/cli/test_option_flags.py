@@ -107,7 +107,7 @@ def test_in_flags_replaces_options_by_flags(text, expected):
 def test_every_option_of_an_ingest_is_a_flag(kind):
     annotations = [one.annotation for one in inspect.signature(ingest.command).parameters.values()]
     options = [one.__metadata__[0] for one in annotations if hasattr(one, "__metadata__")]
-    flags = {str(one.default).partition("/")[0] for one in options}  # default has the flags
+    flags = {str(one.default).partition("/")[0] for one in options}  # default: `--a/--no-a`
     assert set(flag_names(kind).values()) <= flags
 
 

@@ -1,7 +1,7 @@
 """JobSets with a stand-in for the Kubernetes API, on loopback.
 
-The stand-in answers our seven requests. It compares the job with the fields of JobSet's CRD and
-with Kubernetes' own schema of Jobs.
+The stand-in answers the seven kinds of requests that Penstock sends. It compares the job with the
+fields of JobSet's CRD and with Kubernetes' own schema of Jobs.
 """
 
 import json
@@ -52,8 +52,8 @@ def fields(required=(), **properties):
 
 
 TEXT, NUMBER = {"type": "string"}, {"type": "integer"}
-# The fields are those of kubernetes-sigs/jobset 08dfbdf, config/components/crd/bases; the Job in it
-# has Kubernetes' schema.
+# The fields are those of kubernetes-sigs/jobset 08dfbdf, config/components/crd/bases. The Job in a
+# JobSet is checked against Kubernetes' own schema.
 JOBSET = fields(
     ["spec"],
     apiVersion={"const": "jobset.x-k8s.io/v1alpha2"},

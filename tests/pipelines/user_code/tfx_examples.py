@@ -1,7 +1,7 @@
-"""TFX's own example pipelines, as their authors wrote them, with all options turned on.
+"""TFX's own example pipelines, as their authors wrote them, with most options turned on.
 
-Data and root are below the folder that the environment variable `TFX_EXAMPLES_ROOT` names; it
-represents the volume.
+The pipeline roots and the penguin data are below the folder that the environment variable
+`TFX_EXAMPLES_ROOT` names. This folder represents the volume of a cluster.
 """
 
 import os

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def places(s3, tmp_path):
-    """Uploads the files of a folder; returns the folder and its address."""
+    """A function that uploads the files of a folder; it returns the folder and its address."""
 
     def upload():
         for file in (tmp_path / "data").iterdir():
@@ -62,4 +62,4 @@ def test_schema_and_labels_at_an_address_are_those_of_local_files(places, tmp_pa
     )
     assert_equal_sources(*tables)
     assert_equal_sources(*images)
-    assert len(os.listdir(os.environ["PENSTOCK_SPOOL"])) == 2  # readers of these need local paths
+    assert len(os.listdir(os.environ["PENSTOCK_SPOOL"])) == 2  # schema and labels need a path

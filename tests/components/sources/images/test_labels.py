@@ -37,7 +37,7 @@ def annotation_rows():
 
 
 def stanford_mat(path):
-    """Writes `cars_annos.mat` as in Stanford Cars: a 1x6 struct array, a cell array of names."""
+    """Writes Stanford Cars' `cars_annos.mat`: a 1x6 struct array and a cell array of names."""
     kinds = [("relative_im_path", "O"), ("bbox_x1", "O"), ("class", "O"), ("test", "O")]
     rows = [(p, np.uint16(x), np.uint8(c), np.uint8(t)) for p, x, c, t in annotation_rows()]
     savemat(

@@ -17,7 +17,9 @@ from tests.free_ports import free_port
 
 @pytest.fixture
 def sqlite_table(tmp_path):
-    """Makes a table `t` of rows in a database file, and returns the database's address."""
+    """A function that makes a table `t` of rows in a database file. It returns the database's
+    address.
+    """
 
     def make(columns, rows, name="data.db"):
         path = tmp_path / name
@@ -34,7 +36,7 @@ def sqlite_table(tmp_path):
 
 @pytest.fixture
 def open_sql():
-    """Opens a query or table."""
+    """A function that opens a query or table."""
     return lambda address, **options: open_source(address, Sql(**options))
 
 

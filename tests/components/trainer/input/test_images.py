@@ -120,7 +120,7 @@ def test_colours_become_gray(tmp_path):
     for kind in ("PNG", "RAW"):
         source = write(tmp_path / kind, [record(pixels, 0, kind)], shards=1)
         [(features, _)] = Input.images(source, options=options(channels=1)).eval()
-        assert np.unique(features["image"]).tolist() == [76]  # 0.299 of 255
+        assert np.unique(features["image"]).tolist() == [76]  # 0.299 * 255
 
 
 STRIPES = np.tile(np.array([0, 255], np.uint8), (64, 40))[..., None]  # 64 x 80
