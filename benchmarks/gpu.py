@@ -109,7 +109,7 @@ def train(
     Args:
         read: Reader from the network's `inputs`.
         network: Name in `NETWORKS`.
-        options: Data and seconds.
+        options: Sizes of the data, and duration of the measured steps.
         is_limit: Whether all steps use the same batch.
     """
     import tensorflow as tf

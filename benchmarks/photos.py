@@ -2,7 +2,8 @@
 
 The photos are noise whose energy falls with frequency as in real photos, so that a JPEG has the
 size and the decoding time of a photo. `prepare` writes them as files, as row Examples of JPEG, as
-packed pixels and as one array, with sums that `check` compares with those of a reader's first pass.
+packed pixels and as one array. It also writes the sums of all labels and pixels, with which `check`
+compares a reader's first pass.
 """
 
 import json
@@ -137,7 +138,7 @@ def _write_arrays(root: Path, images: int) -> None:
 
 
 def pil_loop(root: Path, size: int = SIZE) -> Iterator[dict[str, Any]]:
-    """A Python generator that opens, decodes and resizes JPEG files by PIL."""
+    """A Python generator that opens, decodes and resizes JPEG files with PIL."""
     import numpy as np
     from PIL import Image
 
@@ -154,7 +155,7 @@ def pil_loop(root: Path, size: int = SIZE) -> Iterator[dict[str, Any]]:
 
 
 def generator(root: Path, size: int = SIZE) -> Any:
-    """The PIL loop behind `from_generator`, with prefetched batches as in Keras."""
+    """Wraps the PIL loop in `from_generator` and prefetches its batches, as Keras does."""
     import tensorflow as tf
 
     signature = {
@@ -168,7 +169,7 @@ def generator(root: Path, size: int = SIZE) -> Any:
 
 
 def jpeg_parser(size: int) -> Callable[[Any], Any]:
-    """Returns a function from a record to pixels and label."""
+    """Returns a function that turns a record into pixels and a label."""
     import tensorflow as tf
 
     spec = {
@@ -197,7 +198,10 @@ def jpeg_rows(root: Path, size: int = SIZE) -> Any:
 
 
 def packed(root: Path, size: int = SIZE) -> Any:
-    """Pixels decoded once, during packing; `Input.packed` with a window of 256 images."""
+    """Returns `Input.packed` batches from a window of 256 images.
+
+    Packing has decoded the pixels once.
+    """
     from penstock.training import Input, InputOptions
 
     options = InputOptions(batch_size=BATCH, shuffle_window_rows=WINDOW, prefetch_batches=2)
@@ -205,9 +209,9 @@ def packed(root: Path, size: int = SIZE) -> Any:
 
 
 def check(batches: Iterator[Any], images: int, root: Path, *, pixels: bool) -> None:
-    """Raises DataError unless a first pass has each image once.
+    """Raises DataError if the sums of a first pass differ from those of all images.
 
-    `pixels` also compares the pixels, not only the labels.
+    The sum of the labels is always compared, that of the pixels only if `pixels` is true.
     """
     import numpy as np
 

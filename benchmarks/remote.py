@@ -1,9 +1,9 @@
 """Reads from slow storage: a disk without a page cache, and S3 with latency.
 
 S3 is served by Versity's gateway on this machine, behind a proxy that delays each request as a
-network would. tf.data reads from the gateway by tensorflow-io, in a Python environment of its own;
-Penstock copies the shards first. A first pass is measured from the opening of the files to the last
-row, then the next pass.
+network would. tf.data reads from the gateway through tensorflow-io, in a Python environment of its
+own; Penstock copies the shards first. A first pass is measured from the opening of the files to the
+last row, then the next pass.
 
     go install github.com/versity/versitygw/cmd/versitygw@latest
     python3.10 -m venv ENV; ENV/bin/pip install tensorflow==2.16.2 tensorflow-io lazy-loader psutil
@@ -149,7 +149,7 @@ def _forget(root: Path) -> None:
 
 @contextmanager
 def _gateway(store: Path, wait_ms: int, server: str) -> Iterator[str]:
-    """Serves a folder of buckets by S3, by a proxy that delays each request; yields the URL."""
+    """Serves a folder of buckets as S3, behind a proxy that delays requests; yields the URL."""
     login = ["--access", _LOGIN["AWS_ACCESS_KEY_ID"], "--secret", _LOGIN["AWS_SECRET_ACCESS_KEY"]]
     with tempfile.TemporaryDirectory() as folder:
         socket = f"{folder}/s3"

@@ -24,7 +24,8 @@ BATCH = 1024
 SHARDS = 16
 # Size of the packed records' window and of the peers' shuffle buffers, in rows.
 SHUFFLED_ROWS = 16_384
-# Values are drawn block by block, so that the first rows of the table do not depend on its length.
+# Random values are generated block by block, so that a whole block does not depend on the length of
+# the table.
 _BLOCK_ROWS = 100_000
 
 

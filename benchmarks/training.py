@@ -1,7 +1,7 @@
 """How a benchmark consumes batches: by a reader alone, or by the steady steps of a network.
 
-`reader` consumes them in the graph, without a Python object per tensor, as in a training. Two
-trained contenders differ in their input only: the steps are those of `fit`, many steps per call,
+`reader` consumes them in the graph, without a Python object per tensor, as in a training.
+Contenders that train differ only in their input: each runs the steps of `fit`, many steps per call,
 without tracing, evaluation and checkpoints.
 """
 
@@ -18,7 +18,8 @@ STEPS_A_CALL = 20
 def reader(batches: Any) -> Callable[[float], int]:
     """A function that reads for a number of seconds and returns the number of rows.
 
-    Batches are an iterator of a `tf.data.Dataset` of dicts, whose values have rows first.
+    `batches` is an iterator over a `tf.data.Dataset` of dicts, whose values have the rows as their
+    first dimension.
     """
     import tensorflow as tf
 

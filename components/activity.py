@@ -1,7 +1,7 @@
 """Progress of long work, sent to a listener: a terminal, a live table, or the log.
 
-TFX calls a node's executor from deep inside, where no callback can be passed; so there is one
-listener per process. Tasks call `advance`, in whatever process of this machine they run.
+TFX calls a node's executor deep inside its own code, where no callback can be passed, so there is
+one listener per process. Tasks call `advance`, in whatever process of this machine they run.
 """
 
 import logging

@@ -51,8 +51,8 @@ def override(config: T, changes: Mapping[str, Any], *, where: str = "") -> T:
 def from_record(kind: type[T], values: Mapping[str, Any]) -> T:
     """Makes a dataclass from JSON that Penstock wrote; raises UsageError like `from_plain`.
 
-    Types must match exactly (a number is not a text), and integers must be 0 or more: they are
-    counts, sizes and seeds.
+    A value must have the type of its field (a number is not a text). Integers must be 0 or more,
+    because they are counts, sizes and seeds.
     """
     return _build(kind, values, "", exact=True)
 

@@ -28,10 +28,13 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 
 def pytest_collection_modifyitems(items):
-    """Puts the files with slow tests first. If one started last, it would keep a single worker busy
-    while the others are idle.
+    """Puts the files with slow tests first.
 
-    Among these, the file that only reads runs of other tests comes last, so that it need not wait.
+    If a slow file started last, it would keep a single worker busy while the other workers are
+    idle.
+
+    Among the slow files, the one that only reads the runs of other tests comes last, so that it
+    does not wait for these runs.
     """
     slow = {i.path for i in items if i.get_closest_marker("slow") or i.get_closest_marker("ci")}
     items.sort(key=lambda item: (item.path not in slow, item.path.name == "test_whole_runs.py"))
@@ -112,8 +115,9 @@ def _no_lines_by_time(monkeypatch):
 
 @pytest.fixture
 def our_messages(caplog):
-    """Returns a function that returns the lines logged by Penstock. It leaves out the lines of
-    libraries, because these depend on which tests ran earlier.
+    """Returns a function that returns the lines logged by Penstock.
+
+    It leaves out the lines of libraries, because these depend on which tests ran earlier.
     """
     return lambda: [r.getMessage() for r in caplog.records if r.name.startswith("penstock")]
 

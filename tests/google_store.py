@@ -1,8 +1,8 @@
 """A stand-in on loopback for Google's store and its login, for every client that a pipeline uses.
 
-gcsfs and google-cloud-storage reach it by STORAGE_EMULATOR_HOST. TensorFlow's own client accepts
-only Google's address. So it reaches this server through an HTTPS proxy, which is this server too,
-and trusts the certificate made here.
+gcsfs and google-cloud-storage find it through the variable STORAGE_EMULATOR_HOST. TensorFlow's own
+client accepts only Google's address. So it reaches this server through an HTTPS proxy, which is
+this server too, and trusts the certificate made here.
 """
 
 import base64

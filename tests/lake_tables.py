@@ -9,8 +9,9 @@ from reading import rows_of
 
 
 class Exported:
-    """An Arrow table with `__arrow_c_stream__`, which pyarrow's tables have from version 14. Some
-    packages read tables through this method.
+    """An Arrow table with `__arrow_c_stream__`, which pyarrow's tables have from version 14.
+
+    Some packages read tables through this method.
     """
 
     def __init__(self, table):

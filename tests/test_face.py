@@ -1,4 +1,4 @@
-"""The public names: what `import penstock` provides, and its cost."""
+"""The public names: what `import penstock` provides, and which modules it loads."""
 
 import ast
 import importlib

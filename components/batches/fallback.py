@@ -28,10 +28,10 @@ def refuse(reasons: Mapping[str, object]) -> None:
 
 
 class InBatches:
-    """Mixin of TFX's executors: works in batches or, failing that, as TFX does, and logs why."""
+    """Mixin for TFX's executors: works in batches or, failing that, as TFX does and logs why."""
 
     told_at: str  # key of the output artifact with `FALLBACK_PROPERTY`
-    work: str  # fills the log's `not ...'s own pipeline`, e.g. `in batches but by TFDV`
+    work: str  # `...` in the log `not ...'s own pipeline`, as `in batches but by TFDV`
 
     def in_batches(
         self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]

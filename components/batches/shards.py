@@ -26,7 +26,8 @@ Result = TypeVar("Result")
 # batches of 1,000.
 _BATCH_ROWS = 32_768
 _SAMPLE_ROWS, _SAMPLE_BYTES, _SAMPLE_PLACES = 100_000, 2**26, 20
-# Pairwise merges would copy the accumulators, including tables of distinct values, each time.
+# Number of results that are merged at once; merging in pairs would copy the accumulators, including
+# tables of distinct values, at every merge.
 _MAX_UNMERGED = 16
 
 
@@ -52,7 +53,10 @@ def run_shards(
     engine: Engine,
     output: str,
 ) -> Iterator[Result]:
-    """Yields the result of each shard, in the order of tasks; workers must see `output`."""
+    """Yields the result of each shard, in the order of tasks.
+
+    All workers must have access to the folder `output`.
+    """
     rows = sum(task.shard.rows for task in tasks)
     with open_workspace(output) as place, activity.counting(rows):
         yield from run_tasks(tasks, work, place, engine)
@@ -69,7 +73,7 @@ def merge_in_groups(parts: Iterable[Result], merge: Callable[[Sequence[Result]],
 
 
 def read_batches(task: ShardTask, rows: int = _BATCH_ROWS) -> Iterator[pa.RecordBatch]:
-    """Yields the Examples of a shard as tfx_bsl's decoder does: one column of lists per feature.
+    """Yields a shard's Examples as tfx_bsl decodes them: one column of lists per feature.
 
     A feature that a row lacks is null; an empty list is not null.
     """
@@ -79,7 +83,9 @@ def read_batches(task: ShardTask, rows: int = _BATCH_ROWS) -> Iterator[pa.Record
 
 
 def sample_split(folder: str, split: str) -> pa.Table:
-    """Reads up to `_SAMPLE_ROWS` rows or about `_SAMPLE_BYTES` from places all over a split.
+    """Samples at most about `_SAMPLE_ROWS` rows or `_SAMPLE_BYTES` of a split.
+
+    The sample consists of the first rows of shards from all over the split.
 
     A column has one value or null per row; features with several values in a row are left out.
     """
@@ -118,7 +124,7 @@ def _joined(parts: Sequence[pa.Array | None]) -> pa.ChunkedArray | None:
 
 
 def read_sequences(task: ShardTask) -> Iterator[pa.RecordBatch]:
-    """Yields the SequenceExamples of a shard as tfx_bsl's decoder does."""
+    """Yields a shard's SequenceExamples as record batches, as tfx_bsl decodes them."""
     from tfx_bsl.coders.sequence_example_coder import SequenceExamplesToRecordBatchDecoder
     from tfx_bsl.tfxio.tf_sequence_example_record import _SEQUENCE_COLUMN_NAME
 

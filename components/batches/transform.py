@@ -74,10 +74,10 @@ class Executor(InBatches, executor.Executor):
 class BatchTransform(component.Transform):
     """TFX's Transform with the same inputs and outputs, in a fraction of the time.
 
-    The `preprocessing_fn` need not change. The TransformGraph is TFT's own: its analyzers and its
-    SavedModel, computed on whole batches, one task per shard. Vocabularies and schemas equal TFX's;
-    sums of float32 differ by rounding. Transformed Examples have a manifest, and one shard per raw
-    shard.
+    The `preprocessing_fn` need not change. The TransformGraph is TFT's own: TFT's analyzers run on
+    whole batches, one task per shard, and TFT writes the SavedModel. Vocabularies and schemas equal
+    TFX's; sums of float32 differ by rounding. Transformed Examples have a manifest, and one shard
+    per raw shard.
 
     TFT's own pipeline does all the work if there are analyzers per key (or histograms), a
     `ptransform_analyzer`, statistics, an analyzer cache, `force_tf_compat_v1`, or records that are

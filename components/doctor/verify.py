@@ -71,7 +71,7 @@ class Report:
 
     @property
     def records(self) -> int:
-        """Number of records in all files; a file counts up to a fault that hides its rest."""
+        """Number of records in all files, without those that a fault in a file hides."""
         return sum(file.records for file in self.files)
 
     @property

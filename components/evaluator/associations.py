@@ -22,9 +22,10 @@ def groups(
 ) -> list[dict[str, Any]]:
     """Groups rows with similar values; returns mean label and prediction per group.
 
-    Numbers are grouped by quantiles if they have many values, texts by the most frequent ones.
-    `labels` and `predictions` are float64 [rows]. A group has a `name` (or the ends of a range),
-    `rows`, `label` and `prediction`.
+    If a column has more than `_GROUPS` distinct values, numbers are grouped by quantiles. The most
+    frequent texts are groups of their own, and all other texts form the group `other`. `labels` and
+    `predictions` are float64 [rows]. A group has a `name` (or the ends of a range), `rows`, `label`
+    and `prediction`.
     """
     names = _names(values)
     return [

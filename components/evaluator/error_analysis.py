@@ -206,7 +206,8 @@ def _shuffled(rows: Sequence[tf.train.Example], name: str, order: np.ndarray) ->
     for row, other in zip(rows, order, strict=True):
         made = tf.train.Example()
         made.CopyFrom(row)
-        # A row without the feature gets an empty one, which parsers treat in the same way.
+        # If the other row lacks the feature, this row gets an empty one, which parsers treat as
+        # missing.
         made.features.feature[name].CopyFrom(rows[other].features.feature[name])
         found.append(made.SerializeToString())
     return found
@@ -219,7 +220,7 @@ def _against_target(
     predictions: np.ndarray,
     importance: Importance,
 ) -> dict[str, Any]:
-    """Relates the most important features to the target; returns none for several classes."""
+    """Relates the most important features to the target, unless it has several classes."""
     names = sorted(importance, key=lambda name: -importance[name][target][0])[:_SHOWN_AGAINST]
     if predictions.shape[1] > 1 or not names:
         return {"against": {}, "correlations": {}}

@@ -64,7 +64,7 @@ class Slicer:
 
     def _slices(self, index: int, values: tuple[Values, ...]) -> list[int]:
         known = self._known[index]
-        if values not in known:  # also for NaN, which does not equal itself
+        if values not in known:  # true for NaN too, because NaN != NaN
             values = tuple(tuple(math.nan if v != v else v for v in held) for held in values)
         if values not in known:
             row: dict[str, Any] = {

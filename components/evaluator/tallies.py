@@ -108,7 +108,7 @@ class Tally(ABC):
 
     @abstractmethod
     def added(self, extracts: Extracts) -> Added:
-        """Returns the bucket of each row, and the values to add to it."""
+        """Returns each row's bucket, the values to add to it, and whether they count."""
 
     @abstractmethod
     def accumulated(self, buckets: np.ndarray, sums: np.ndarray) -> Any:

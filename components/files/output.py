@@ -24,7 +24,7 @@ from penstock.components.files.commit import attempt, beside, check_target
 from penstock.components.files.remote import normal_address
 from penstock.components.tfrecord.manifest import Manifest, write_manifest
 
-# Folder in an output that the commit removes.
+# Folder that an output has only until its commit.
 WORK_DIR = ".work"
 STORE_SCHEMES = ("s3", "gs")
 

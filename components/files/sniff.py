@@ -3,7 +3,8 @@
 from penstock.components.magic import format_of
 
 _TAR_AT = 257
-# ASCII text in UTF-16 has a NUL as every second byte; texts in other scripts still have many.
+# ASCII text in UTF-16 has a NUL as every second byte; in other scripts, digits, spaces and
+# delimiters still have one.
 _UTF16_NUL_SHARE = 0.4
 # Text has hardly any control characters except white space, backspace and escape.
 _CONTROLS = bytes(sorted({*range(32), 127} - {*b"\t\n\v\f\r\b\x1b"}))

@@ -146,7 +146,7 @@ def _far(split: str, now: Statistics, before: Statistics, most: float, where: st
 
 def _row_problems(manifest: Manifest, options: GateOptions) -> Iterator[str]:
     account, most = manifest.account, options.max_quarantined_share
-    # Each split without rows is already a problem of its own.
+    # If no rows were written at all, each split without rows is already a problem of its own.
     if sum(account.written.values()) and account.quarantined_share > most:
         where = f"; see {manifest.quarantine}" if manifest.quarantine else ""
         yield (

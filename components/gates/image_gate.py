@@ -1,9 +1,9 @@
 """TFX node that stops the run if images are unfit for training.
 
-Input: Examples of images. Output: a verdict with the number of images, for which later nodes wait
-(`transform.add_upstream_node(gate)`). The node reads every image once, without decoding it, because
-statistics of single features cannot show that two splits share an image, or that equal images have
-different classes. Memory is about 100 bytes per image.
+Input: Examples of images. Output: a verdict with the number of images. Later nodes wait for the
+verdict (`transform.add_upstream_node(gate)`). The node reads every image once, without decoding it,
+because statistics of single features cannot show that two splits share an image, or that equal
+images have different classes. Memory is about 100 bytes per image.
 """
 
 import hashlib

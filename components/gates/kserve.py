@@ -76,8 +76,8 @@ def manifest(options: KServeOptions, version: str) -> dict[str, Any]:
 
 def apply(service: dict[str, Any]) -> None:
     """Creates the service, or changes only the fields that Penstock sets (server-side apply)."""
-    # Imported here because the import takes half a second, which a node that only writes the
-    # manifest can save.
+    # The Kubernetes client is imported here, so that a node that only writes the manifest saves the
+    # half second of this import.
     from kubernetes import client, config
     from urllib3.exceptions import HTTPError
 

@@ -67,7 +67,8 @@ class GateOptions:
         leakage: Treatment of signs of leakage in a sample (a feature that gives a label away, rows
             or ids in two splits): `tell` reports them, `stop` stops the run, `off` omits the check.
         left_out: Raw features that the model does not get, so that they cannot leak.
-        group: Raw feature by which the splits are grouped.
+        group: Raw feature by which the splits are grouped, so that equal values are all in one
+            split.
 
     Raises:
         UsageError: A share or a distance is not within 0..1.

@@ -1,7 +1,7 @@
 """TFX node that decides whether this run retrains, from drift, new labels and the model's age.
 
 Input: statistics of this run and of the run that blessed a model last. Output: `retrain`, "yes" or
-"no", for the condition of later nodes, and a verdict with the reason. It never stops the run.
+"no", for the condition of later nodes, and a verdict with the reason. The node never stops the run.
 """
 
 import json

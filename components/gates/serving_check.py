@@ -2,10 +2,10 @@
 
 Input: a Model and Examples. Output: an InfraBlessing for the stock Pusher
 (`Pusher(infra_blessing=check.outputs["blessing"])`), with `serving_check.json` in it. TFX's
-InfraValidator does the same but needs Docker or the right to create pods. The model runs in a
-session of its own, as in TensorFlow Serving. The check fails a model that works only with its
-training code, or whose answers differ from its predictions for the same rows as they are
-transformed for training.
+InfraValidator also loads and queries the model, but it compares no answers, and it needs Docker or
+the right to create pods. The model runs in a session of its own, as in TensorFlow Serving. The
+check fails a model that works only with its training code. It also fails a model whose answers
+differ from its predictions for the same rows, transformed as for training.
 """
 
 import json
@@ -56,8 +56,9 @@ def check_serving(
 ) -> ServingReport:
     """Loads a SavedModel from its folder and sends it serialized Examples, one per request.
 
-    The answers must equal the model's answers to the same rows as transformed by the TransformGraph
-    in `graph`.
+    Within `options.max_skew`, the answers must equal the model's predictions for the same rows,
+    transformed by the TransformGraph in `graph`. Without it, they must equal those of the model
+    without TensorFlow's graph optimiser.
     """
     problems: list[str] = []
     began, seconds, times = time.perf_counter(), None, list[float]()

@@ -6,8 +6,8 @@
       vocabulary/company.txt ...                      for columns of ids, one value per line
       manifest.json                                   written last
 
-`tasks.py` does the work. Rows are decoded once, into Arrow columns; facts about all of them are
-known before the first block is made.
+`tasks.py` does the work. Rows are decoded once, into Arrow columns; facts about all rows are known
+before the first block is made.
 """
 
 import os
@@ -70,7 +70,7 @@ def pack(
             applies a saved TransformGraph to raw rows; `stated` must then be taken from the graph's
             schema.
         engine: Engine that runs the tasks.
-        overwrite: Replace the existing output at `output`.
+        overwrite: Whether to replace an existing output at `output`.
 
     Raises:
         DataError: The rows cannot be read, or do not fit the options.

@@ -21,7 +21,7 @@ from penstock.components.tfrecord.checked import require_stamp, stamp_of
 Array = npt.NDArray[Any]
 Numbers = npt.NDArray[np.int64]
 
-# Each open shard takes two file descriptors; a process may have 1,024.
+# Each open shard takes two file descriptors; the usual limit of a process is 1,024.
 _OPEN_FILES = 128
 # Blocks are kept for the next batches: the blocks of two windows, and at least this number of
 # bytes.
@@ -36,9 +36,10 @@ _ALIGNMENT = 64
 class PackedShards:
     """Reads the named columns of rows of packed shards.
 
-    `rows` is the number of rows of each file. `stamps` are the stamps that files must have; by
-    default their present ones. Batches are picked from windows of `window_rows` rows. With
-    `in_memory`, all blocks are kept. `first_numbers` has the number of the first row of each file.
+    `rows` is the number of rows of each file. `stamps` are the sizes and modification times that
+    the files must have; by default their present ones. Batches are picked from windows of
+    `window_rows` rows. With `in_memory`, all blocks are kept. `first_numbers` has the number of the
+    first row of each file.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class PackedShards:
             return self._block(number)
 
     def batch(self, numbers: Numbers) -> pa.RecordBatch:
-        """Returns the rows `numbers`, in this order, in the types that `plain` returns."""
+        """Returns the rows with the given `numbers`, in this order, with the types of `plain`."""
         small = None if all(c.is_large for c in self.columns) else self._small(numbers)
         arrays = [
             self._large(c, numbers)
@@ -107,7 +108,7 @@ class PackedShards:
             return blocks[0].slice(int(rows[0]), len(rows))
         ends = np.cumsum([0, *(block.num_rows for block in blocks)])
         if _FEW * len(rows) < ends[-1]:
-            # For integers of so few bits, argsort is a radix sort.
+            # NumPy's stable argsort is a radix sort for integers of at most 16 bits.
             order = np.argsort(which.astype(np.min_scalar_type(len(blocks))), kind="stable")
             parts = np.split(rows[order], np.cumsum(np.bincount(which))[:-1])
             blocks = [b.take(pa.array(some)) for b, some in zip(blocks, parts, strict=True)]
@@ -207,7 +208,7 @@ def plain(values: pa.Array, column: PackedColumn, words: pa.Array | None) -> pa.
 
 
 def shaped(values: pa.Array, column: PackedColumn) -> pa.Array:
-    """Returns rows of `column.width` values; as lists unless the shape is a single value."""
+    """Groups values into rows of `column.width` values, as lists unless a row is one value."""
     is_single = column.shape in ((), (1,))
     return values if is_single else pa.FixedSizeListArray.from_arrays(values, column.width)
 

@@ -34,9 +34,9 @@ class TorchRows(IterableDataset):
         worker: Index of this process of a distributed training, from 0.
         workers: Number of these processes, which divide the rows equally.
         shuffle_window_rows: Number of rows that are permuted together.
-        epochs: Number of passes; the last batch of the last pass may be short. None never ends.
-            `len()` is the number of remaining batches, or of batches in one pass if `epochs` is
-            None.
+        epochs: Number of passes; the last batch of the last pass may be short. With None, the
+            passes never end. `len()` is the number of remaining batches, or of batches in one pass
+            if `epochs` is None.
 
     Raises:
         UsageError: PyTorch is not installed.
@@ -92,7 +92,7 @@ class TorchRows(IterableDataset):
     def state_dict(self, taken: int) -> dict[str, Any]:
         """Returns the state after `taken` batches; the caller counts them.
 
-        The loader itself reads further ahead.
+        The loader reads ahead, so a count of the batches that it has read would be too high.
         """
         rows = {"rows": len(self._rows), "digest": self._rows.digest}
         return {**self._order, **rows, "start": self._start + taken}
@@ -118,6 +118,6 @@ def _values(column: pa.Array) -> npt.NDArray[Any]:
         return _values(column.flatten()).reshape(len(column), kind.list_size)
     found = column.to_numpy(zero_copy_only=False)
     # PyTorch uses writable arrays of numbers without a copy, and leaves arrays of objects
-    # unchanged. If texts were in a list, PyTorch would look at each of them: 8 us per row of eight
-    # texts.
+    # unchanged. If texts were in a list, PyTorch would inspect each of them, which takes 8 us per
+    # row of eight texts.
     return found if found.dtype == object else np.array(found)

@@ -100,7 +100,10 @@ def _stage(
 
 
 class _Stream(HashingStream):
-    """Hashes what fastavro reads, and keeps the last bytes, as fastavro skips block checksums."""
+    """Hashes what fastavro reads.
+
+    It also keeps the last bytes, because fastavro skips block checksums.
+    """
 
     end = b""
 

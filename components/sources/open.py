@@ -39,7 +39,7 @@ def open_source(
 
 
 def good_tables(source: Source) -> Iterator[pa.Table]:
-    """Yields the rows of a source; the DataError names the first row that does not fit."""
+    """Yields a source's rows as tables; raises DataError at the first row that does not fit."""
     for piece in (piece for pieces in source.cut(1) for piece in pieces):
         for batch in source.read([piece]):
             if batch.rejected:

@@ -51,10 +51,11 @@ class ColumnOptions(KindOptions):
         schema_file: Path of a TFMD `schema.pbtxt` that determines names and types of the columns.
             Without a schema, the data's own types are used; if the data has no types, they are
             inferred from a sample.
-        extra_columns: Treatment of columns that are not in the schema or, without a schema, are not
-            in the sample or have a type that no feature can
-            hold: `reject` stops (or rejects the row, in JSON Lines and Avro) and names one, `drop`
-                leaves them out.
+        extra_columns: Treatment of columns that are not in the schema. Without a schema, it applies
+            to columns that are not in the sample or whose type no feature can hold. `reject` stops
+            and names such a column (in JSON Lines and Avro, it rejects the row); `drop` leaves
+            these columns out.
+
         non_finite: NaN and infinity in columns of floats: `reject` the row, read as `null`, or
             `keep`. A finite number beyond float32 is always rejected.
         allow_empty: Whether a file without rows is accepted.

@@ -3,7 +3,7 @@
 A 96-bit timestamp (Impala, Hive, older Spark) is a Julian day and nanoseconds since its midnight.
 It is read in microseconds, which cover its range; nanoseconds would overflow before 1677 and after
 2262. Arrow's own writer stores times before 1970 with negative nanoseconds, which its reader reads
-as other times; so such columns are refused in files that Arrow wrote.
+as other times. So columns of 96-bit timestamps are refused in files that Arrow wrote.
 """
 
 from collections.abc import Iterator, Sequence

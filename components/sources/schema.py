@@ -89,8 +89,8 @@ def check_layouts(
 ) -> None:
     """Raises DataError if the columns of files differ from the schema or between files.
 
-    The order of columns does not matter. `folders` maps a file's path to the columns of its
-    folders.
+    The order of columns does not matter. `folders` maps a file's path to the partition columns that
+    the names of its folders give.
     """
     for file in files:
         if schema:

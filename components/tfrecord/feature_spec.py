@@ -37,8 +37,8 @@ def feature_spec(
     | another number of values, or none given | VarLen |
     | `ragged_tensor`, written for a `preprocessing_fn` that returns a RaggedTensor | Ragged |
 
-    If the presence of a FixedLen feature is not 1.0, rows without it get 0, 0.0 or "". A feature
-    with an empty list does not count as absent and gets no default: name such a feature in
+    If the presence of a FixedLen feature is not 1.0, rows without it get 0, 0.0 or "". A row with
+    an empty list for a feature counts as present and gets no default, so name such a feature in
     `var_len`.
 
     Args:
@@ -93,7 +93,8 @@ def _spec(feature: schema_pb2.Feature, *, var_len: bool) -> FeatureSpec:
         return tf.io.VarLenFeature(dtype)
     if feature.presence.min_fraction == 1.0:
         return tf.io.FixedLenFeature(shape, dtype)
-    # NumPy cannot make a list of bytes from a scalar, so a default of shape [] is used directly.
+    # A string tensor of shape [] becomes `bytes`, which has no `tolist`, so a default of this shape
+    # is used directly.
     default = tf.fill(shape, _DEFAULTS[dtype]).numpy().tolist() if shape else _DEFAULTS[dtype]
     return tf.io.FixedLenFeature(shape, dtype, default)
 
@@ -129,7 +130,7 @@ def _ragged_spec(
 def _ragged(
     schema: schema_pb2.Schema,
 ) -> dict[str, tuple[str, schema_pb2.TensorRepresentation.RaggedTensor]]:
-    """Returns (name, representation) of ragged features, by the feature that has the values."""
+    """Returns (name, representation) of ragged features, keyed by the feature with the values."""
     found = {}
     for group in schema.tensor_representation_group.values():
         for name, representation in group.tensor_representation.items():

@@ -1,6 +1,6 @@
 """Framing of records in a TFRecord file.
 
-A record is (tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format_details):
+A record has these fields (tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format_details):
 
     uint64  length              little endian
     uint32  masked crc32c       of the 8 bytes of length

@@ -6,8 +6,8 @@ from typing import Any
 def parse_prediction(payload: bytes) -> tuple[Any, dict[str, Any], dict[str, Any]] | None:
     """Returns a call of Predict as (log, inputs, outputs), with NumPy arrays by name.
 
-    Returns None for a log of another call. The first use of this function imports TensorFlow, which
-    takes seconds.
+    Returns None for a log of a method other than Predict. The first use of this function imports
+    TensorFlow, which takes seconds.
 
     Raises:
         ValueError: The bytes are not a PredictionLog.

@@ -1,8 +1,8 @@
 """Restores outputs whose replacement was killed half-way; any reader may find such an output.
 
-This happens only on file systems that cannot exchange two folders in one step (`files/commit.py`):
-there, the old output is renamed before the new one gets its name. After a kill between these two
-renames, the next reader or writer restores the old output.
+Such an output occurs only on file systems that cannot exchange two folders in one step
+(`files/commit.py`), because there the old output is renamed before the new one gets its name. After
+a kill between these two renames, the next reader or writer restores the old output.
 """
 
 import fcntl
@@ -23,12 +23,12 @@ _MAX_STEM_BYTES = 200
 
 
 def attempt_folder(target: Path) -> Path:
-    """Returns a new path beside an output, for one attempt to write it."""
+    """Returns a new path beside an output, at which one attempt writes the new output."""
     return target.with_name(f"{_prefix(target)}{uuid.uuid4().hex[:12]}")
 
 
 def recover(path: str | os.PathLike[str]) -> None:
-    """Restores an output that a killed process had renamed, at a path or a folder above it.
+    """Restores an output, at a path or a folder above it, that a killed process had renamed.
 
     Does nothing if the path exists.
     """
@@ -41,7 +41,7 @@ def recover(path: str | os.PathLike[str]) -> None:
 
 
 def remove_attempt(lock: Path) -> None:
-    """Removes the attempt whose lock no process holds, and restores the output it replaced."""
+    """Removes a lock's attempt and restores the old output, unless a process holds the lock."""
     try:
         with lock.open("r+b") as held:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)

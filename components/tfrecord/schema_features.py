@@ -5,7 +5,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from penstock.components.errors import DataError
 
-# Lifecycle stages whose features TFDV and TFX's own readers skip, too.
+# Features in these lifecycle stages are not in use; TFDV and TFX's own readers skip them, too.
 _UNUSED_STAGES = frozenset(
     {
         schema_pb2.PLANNED,
@@ -25,5 +25,5 @@ def parse_schema(text: str, path: str) -> schema_pb2.Schema:
 
 
 def is_used(feature: schema_pb2.Feature) -> bool:
-    """Returns whether data should have a feature: it is not deprecated, and its stage has data."""
+    """Returns whether data should have a feature, given its deprecation and lifecycle stage."""
     return not feature.deprecated and feature.lifecycle_stage not in _UNUSED_STAGES

@@ -24,12 +24,13 @@ READER_PARALLELISM = 8
 # The shuffle window has more rows than the 10,000 records of TFX's stock reader, but still takes
 # only 10 MB for rows of 600 bytes.
 SHUFFLE_WINDOW_ROWS = 16_384
-# Number of records that one thread passes to another together. Passing a block takes about 30 us:
-# little for 1,024 records, but for a single record five times the time of parsing a narrow row.
+# Number of records that one thread passes to another together. Passing a block takes about 30 us.
+# This is little for 1,024 records, but for a single record it is five times the cost of parsing a
+# narrow row.
 _MAX_BLOCK_ROWS = 1024
-# For data below MIN_SHARD_BYTES, a pass takes a fraction of a second, whether it reads one file or
-# eight (5 MiB on 2 cores: the same time), so more files have no use. Two files let two hosts read
-# at once.
+# For data below MIN_SHARD_BYTES, a pass over one file takes a fraction of a second, and a pass over
+# eight files is no faster (measured with 5 MiB on 2 cores), so more files have no use. Two files
+# let two hosts read at once.
 _FEW_SHARDS = 2
 
 _SPLIT_PREFIX = "Split-"

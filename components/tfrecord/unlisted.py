@@ -26,8 +26,9 @@ from penstock.components.tfrecord.records import RecordReader, open_file, read_r
 # Beginnings of names that are not shards: hidden files, markers, and the folder of unfinished files
 # that Beam leaves if an engine repeats a task.
 NO_SHARDS = (".", "_", "beam-temp-")
-# Matches more than the names in sharding.py: also `images.tfrecord-00000-of-00004`,
-# `images-00000-of-00004.tfrecord` and the names of TensorFlow Datasets.
+# This pattern matches more names than those in sharding.py, such as
+# `images.tfrecord-00000-of-00004`, `images-00000-of-00004.tfrecord` and the names of TensorFlow
+# Datasets.
 _MEMBER = re.compile(r"^(?P<stem>.+)-(?P<index>\d{5,})-of-(?P<count>\d{5,})(?P<suffix>.*)$")
 # Maximum number of missing files to search for and name: a file's name may claim that there are
 # millions.

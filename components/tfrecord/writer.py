@@ -42,14 +42,14 @@ def frame_records(records: pa.BinaryArray) -> pa.BinaryArray:
 class ShardWriter:
     """Writer of one shard in the folder of one attempt, which is discarded if the attempt fails.
 
-    It is a context manager; two attempts at one shard (a retried Beam bundle) have different
-    folders.
+    The writer is a context manager. Two attempts at one shard, as in a retried Beam bundle, have
+    different folders.
     """
 
     def __init__(self, root: str | os.PathLike[str], file: str, *, compression: str = "") -> None:
         self._file = file
         self._path = Path(root) / file
-        self._path.parent.mkdir(exist_ok=True)  # not the root: a late attempt must not recreate it
+        self._path.parent.mkdir(exist_ok=True)  # a late attempt must not recreate the root
         self._out = self._path.open("wb", buffering=0)
         self._gzip = zlib.compressobj(GZIP_LEVEL, wbits=_GZIP_WBITS) if compression else None
         self._digest = hashlib.sha256()

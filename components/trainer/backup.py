@@ -258,7 +258,7 @@ class Backup(keras.callbacks.Callback):
 
     def _end_of_epoch(self) -> int:
         # If epochs are shorter than before a resumption, `step` may already be past the end of this
-        # one.
+        # epoch.
         options = self._options
         return max(self.step, min(self._epochs_end + options.epoch_steps, options.total_steps))
 

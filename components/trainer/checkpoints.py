@@ -2,8 +2,8 @@
 
     resume-<digest>/step-00000400/variables.index, variables.data-*, state.json
 
-They contain plain lists of variables, so they do not depend on how a version of Keras names and
-tracks variables.
+Checkpoints contain plain lists of variables, so they do not depend on how a version of Keras names
+and tracks variables.
 """
 
 import hashlib
@@ -133,7 +133,10 @@ class Checkpoints:
         return None
 
     def at(self, step: int) -> Saved:
-        """Returns the checkpoint of a step: the chief's newest, or that of the best epoch."""
+        """Returns the checkpoint of a step.
+
+        The step is that of the chief's newest checkpoint or of the best epoch.
+        """
         try:
             return _read_whole(self._path(step))
         except _DAMAGED as error:

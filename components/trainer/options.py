@@ -44,8 +44,8 @@ class TrainOptions:
         steps_per_epoch: Steps between two evaluations; None makes all of `max_steps` one epoch.
         eval_steps: Number of batches that an evaluation reads; None reads all.
         early_stop: Condition for stopping before the end; None never stops early.
-        checkpoint_every_steps: Number of steps between two checkpoints of this kind; 0 saves none
-            of them. Checkpoints by time and at the end of each epoch are saved in addition.
+        checkpoint_every_steps: Saves a checkpoint each time after this number of steps; 0 turns
+            this off. Checkpoints by time and at the end of each epoch are saved in addition.
         checkpoint_every_seconds: Maximum seconds between checkpoints while steps run.
         collective_timeout_seconds: Maximum seconds for a call that runs steps on several workers. A
             worker that waits longer exits with code 138, because another worker hangs. The first

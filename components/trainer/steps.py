@@ -28,7 +28,7 @@ class Steps:
         if model.jit_compile:
             train_step = tf.function(train_step, jit_compile=True, autograph=False)
         # The operation that takes a batch from an iterator has several outputs, which TensorFlow's
-        # optimiser can confuse, so the model is isolated from it (`isolation.py`).
+        # optimiser can confuse, so the model is isolated from this operation (`isolation.py`).
         one = _one_step(isolated(train_step), strategy)
         self._train = _loop(model, one, next)
         self._repeat = _loop(model, one, lambda batch: batch)
@@ -39,7 +39,7 @@ class Steps:
 
         `data` is the result of `distributed`.
         """
-        is_plain = isinstance(data, tf.data.Dataset)  # in that case, nothing is read from it
+        is_plain = isinstance(data, tf.data.Dataset)  # if so, nothing is read from `data`
         batches = tf.data.IteratorSpec(data.element_spec) if is_plain else iter(data)
         with self._strategy.scope():
             if self.model.built:
@@ -87,7 +87,7 @@ def distributed(
 
 
 def shared_data(data: tf.data.Dataset) -> tf.data.Dataset:
-    """Returns evaluation data: each worker reads all files and keeps its share of each batch."""
+    """Makes each worker read all files of evaluation data and keep its share of each batch."""
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
     return data.with_options(options)

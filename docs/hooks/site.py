@@ -10,7 +10,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[2]
-# Pages outside docs/, where readers on a code host look for them.
+# These pages are outside docs/ because readers on a code host look for them in the root folder.
 OUTSIDE = {
     "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
@@ -20,7 +20,7 @@ LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Adds a page for each file of `OUTSIDE` and of k8s/, and an index of the decisions."""
+    """Adds the files of `OUTSIDE`, the Markdown files of k8s/, and an index of the decisions."""
     for source, place in outside_pages().items():
         text = (ROOT / source).read_text(encoding="utf-8")
         files.append(File.generated(config, place, content=text))

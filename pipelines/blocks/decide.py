@@ -1,4 +1,4 @@
-"""Chooses, on evaluation rows, the lowest probability that means the second class."""
+"""Chooses, on evaluation rows, the lowest probability at which the second class is predicted."""
 
 from collections.abc import Sequence
 

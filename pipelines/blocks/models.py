@@ -2,8 +2,8 @@
 
 A model has one float32 output per target. Its shape is [batch, 1] for a binary task (the
 probability of the second class) and for a regression (in the label's unit), and [batch, classes]
-for several classes. With several targets, its output is a dict by the names of the transformed
-labels.
+for several classes. With several targets, a model returns a dict of its outputs by the names of the
+transformed labels.
 """
 
 import itertools
@@ -92,7 +92,10 @@ def image_model(facts: ModelFacts, options: ImageModelOptions) -> keras.Model:
 def _labels(
     facts: ModelFacts, options: TableModelOptions | ImageModelOptions
 ) -> Mapping[str, LabelFacts]:
-    """Returns the facts of the labels if the model needs them: counting them reads all rows."""
+    """Returns the facts of the labels if the model needs them.
+
+    Otherwise the labels are not counted, because counting them reads all rows.
+    """
     needed = options.class_weights or any(t.task == "regression" for t in facts.targets)
     return facts.labels if needed else {}
 
@@ -127,7 +130,8 @@ def _compiled(
 
 
 def _head(seen: Any, target: Target, facts: LabelFacts | None) -> Any:
-    # float32 under every precision policy: probabilities in 16 bits are too coarse for the loss.
+    # The output is float32 under every precision policy, because probabilities in 16 bits are too
+    # coarse for the loss.
     activation = {"binary": "sigmoid", "classes": "softmax"}.get(target.task)
     output = keras.layers.Dense(target.outputs, activation=activation, dtype="float32")(seen)
     if target.task == "regression" and facts is not None:

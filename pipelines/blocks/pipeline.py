@@ -63,7 +63,8 @@ def training_pipeline(
         labels: Raw features that must be in every row.
         preprocessing_fn: Dotted path of the function that Transform runs.
         run_fn: Dotted path of the function that the Trainer runs.
-        eval_config: Metrics and thresholds of the Evaluator, from `eval_config`.
+        eval_config: Metrics and thresholds of the Evaluator, made by
+            `penstock.recipes.eval_config`.
         left_out: Raw features that the model does not get; the gate does not check them for
             leakage.
         gates: Further nodes, before Transform, that stop the run if the data is unfit.

@@ -1,8 +1,8 @@
 """Linear models and boosted trees on a table's transformed rows, as rivals of a network.
 
 Input: the features of training and evaluation rows and the training labels, as arrays. Output:
-predictions for the evaluation rows. The rivals get the same inputs as the network: floats are
-numbers, whole numbers are categories.
+predictions for the evaluation rows. The rivals get the same inputs as the network, in which floats
+are numbers and whole numbers are ids of categories.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ def predict_rivals(
 
     Args:
         train: Features of the training rows, [rows, columns]; floats or whole numbers.
-        y: Their labels, [rows].
+        y: Labels of the training rows, [rows].
         evaluated: Features of the rows to predict.
         target: The target of the labels.
     """

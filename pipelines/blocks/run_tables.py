@@ -95,8 +95,8 @@ def train_tables(fn_args: FnArgs, targets: Sequence[Target], build_model: BuildM
     Args:
         fn_args: Arguments from TFX, with the `training_options` in `custom_config`.
         targets: Targets of the model.
-        build_model: Function that returns a compiled model with one output per target from the
-            `ModelFacts` and the config's `model`, such as `table_model`.
+        build_model: Function such as `table_model`. It gets the `ModelFacts` and the config's
+            `model`, and returns a compiled model with one output per target.
 
     Raises:
         DataError: The model is no better than a constant, or `train` or `export_model` raised it.

@@ -59,7 +59,7 @@ class _Search(BaseTuner):
             raise DataError(f"no trial ended; the last one: {self._failure}")
 
     def run_trial(self, trial: Trial, **_: Any) -> dict[str, float]:
-        """Returns the objective in the epoch whose weights a Trainer would export."""
+        """Runs a trial; returns the objective in the epoch that a Trainer would export."""
         title = f"trial {trial.trial_id}, {values_text(trial.hyperparameters.values)}"
         try:
             score = self._score(self._record(trial.hyperparameters))

@@ -51,9 +51,9 @@ def command(
     """Compare two data sets: schema, rows, missing values, distance and new values by column.
 
     A distance is 0 for equal values and 1 for nothing in common, as in gate.max_drift; a column
-    that only one side has gets distance 1. For columns of numbers, noise alone reaches 0.1. A run
-    stands for the rows that it read or, if they are gone, for its statistics of the split train.
-    Exit 0 if no column differs by more than the limit, 1 otherwise.
+    that exists on one side only gets distance 1. For columns of numbers, noise alone gives
+    distances of up to 0.1. A run stands for the rows that it read or, if they are gone, for its
+    statistics of the split train. Exit 0 if no column differs by more than the limit, 1 otherwise.
 
     Example: penstock diff shards/Split-train trips-of-june.csv --limit 0.3
     """
@@ -94,7 +94,7 @@ def diff(
 
     Returns:
         Numbers of rows; and for each column, its type, missing values, distance and new values.
-        `different` has the columns above the limit.
+        `different` contains the columns whose distance is above the limit.
 
     Raises:
         DataError: Data cannot be read or has no rows.

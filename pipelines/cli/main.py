@@ -111,7 +111,7 @@ def main() -> None:
 
 
 def spare_imports(command: str = "") -> None:
-    """Blocks slow imports that the command never uses; only for Penstock's own process.
+    """Blocks slow imports that the command never uses; call it only in Penstock's own process.
 
     TFX's InfraValidator imports Kubernetes' client, which imports a validator of manifests if one
     is installed; this takes 2.3 s. TensorFlow imports Keras and Google's client, which takes 1.4 s;
@@ -129,8 +129,8 @@ def _line_of_system(error: BaseException) -> str:
     """Returns the operating system's reason for an error of a file or memory; "" for other errors.
 
     This is not part of `main`: there, a variable with the error would form a reference cycle with
-    the error's own frames. Open files of a user's module would be part of the cycle, and nothing
-    would then complete them.
+    the error's own frames. Files that a user's module has open would be part of the cycle, and
+    nothing would then flush and close them.
     """
     # Typer turns the EOFError of truncated data into an Abort.
     seen = error.__cause__ if isinstance(error.__cause__, EOFError) else error

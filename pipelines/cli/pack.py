@@ -88,17 +88,19 @@ def pack(
         options: Options of packing.
         schema: A schema.pbtxt with columns and shapes; by default they are inferred from the rows.
         workers: Number of processes on this machine.
-        engine: Beam runner and its options, such as Flink; by default processes on this machine.
+        engine: Beam runner, such as Flink, and its options; by default `workers` processes on this
+            machine.
         overwrite: Replace `output` once the new one is complete.
 
     Returns:
         The manifest of the written shards.
 
     Raises:
-        DataError: The rows cannot be read, or do not fit the columns; nothing is left at `output`.
+        DataError: The rows cannot be read, or do not fit the columns; nothing new is left at
+            `output`.
         UsageError: An option or `output` cannot be used.
     """
-    # Imported here because --help does not need these modules.
+    # These modules are imported here because --help does not need them.
     from penstock.components.engine.tasks import task_engine
     from penstock.components.packing.pack import pack as write_packed
 

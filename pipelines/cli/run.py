@@ -98,7 +98,8 @@ def _run_spans(
 ) -> None:
     """Runs a pipeline once for each span, in order, and stops at the first failure.
 
-    A range skips spans that a run has finished.
+    In a range, spans with a finished run are skipped. If runs depend on earlier spans, none is
+    skipped after a span that ran.
     """
     from penstock.pipelines.runs.spans import check_spans, parse_spans, run_spans
 
@@ -160,7 +161,7 @@ def _run_quietly(
     """Run a pipeline with its progress on stderr and the output of its nodes in a log."""
     config = peek_config(name, changes)
     data = getattr(config, "data", None)
-    # The ExampleGen itself resolves {SPAN}, {YYYY} and so on.
+    # A path with {SPAN}, {YYYY} and so on is not checked here, because the ExampleGen resolves it.
     if isinstance(data, str) and data and "{" not in data:
         require_place(data)
     with (
@@ -214,7 +215,8 @@ def _import_libraries() -> None:
     """Imports a run's libraries once, before objects of the user's modules exist.
 
     The imports run in a thread of their own, which has no frames of the caller. Libraries keep the
-    errors of failed imports, which keep all frames of their thread and the objects in these frames.
+    exceptions of failed imports; such an exception references all frames of its thread and the
+    objects in these frames.
     """
 
     def load() -> None:
@@ -230,5 +232,5 @@ def _make(name: str, factory: PipelineFactory) -> "Pipeline":
 
     try:
         return factory.make()
-    except tf.errors.OpError as error:  # TFX creates the metadata store's folder by gfile
+    except tf.errors.OpError as error:  # TFX makes the metadata store's folder with gfile
         raise DataError(f"pipeline {name!r} cannot be made: {error.message}") from error

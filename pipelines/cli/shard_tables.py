@@ -15,7 +15,8 @@ from penstock.pipelines.terminal.tables import (
     short_paths,
 )
 
-# Number of lines that fit on a screen; --json has them all.
+# Maximum numbers of files and of packed columns that are shown, so that they fit on a screen;
+# --json has all of them.
 _MAX_FILES, _MAX_COLUMNS = 20, 40
 _FILE_COLUMNS = ("file", "size", "compression", "records")
 _PACKED_COLUMNS = ("column", "kind", "stored as", "shape", "Arrow type", "filled")

@@ -12,7 +12,7 @@ _MAX_TASK_CHARS = 40
 _MAX_PIPELINE_CHARS = 63
 # KFP's name of the outermost graph.
 _RESERVED_TASKS = ("root",)
-# Names of the inputs and outputs that Penstock adds to tasks (`pipeline_yaml` and `outputs`).
+# Names of the inputs and outputs that the modules `pipeline_yaml` and `outputs` add to tasks.
 _RESERVED = ("run_id", "metrics", "html")
 # Component of the last task of a run, and its environment variable for the webhook's address.
 NOTIFY, WEBHOOK = "penstock.notify", "PENSTOCK_WEBHOOK"
@@ -62,7 +62,7 @@ def _dashed(name: str) -> str:
 def _unique(
     wanted: Mapping[Key, str], reserved: Iterable[str], delimiter: str, max_chars: int
 ) -> dict[Key, str]:
-    # Names that need no change keep their form; other names that clash with them get a number.
+    # Names that need no change come first. A name that is reserved or already given gets a number.
     taken = set(reserved)
     given: dict[Key, str] = {}
     for original in sorted(wanted, key=lambda name: (wanted[name] != name, name)):

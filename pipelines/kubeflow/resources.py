@@ -22,9 +22,9 @@ class Resources:
     """Requests and limits of one node.
 
     Attributes:
-        cpu_request: Requested CPUs: `2`, `0.5` or `500m`.
+        cpu_request: Requested CPUs, such as `2`, `0.5` or `500m`.
         cpu_limit: Maximum CPUs, in the same form.
-        memory_request: Requested memory: `2Gi` or `512Mi`.
+        memory_request: Requested memory, such as `2Gi` or `512Mi`.
         memory_limit: Maximum memory, in the same form.
         timeout_seconds: Seconds after which an attempt gets SIGTERM, and a minute later SIGKILL;
             None sets no limit.
@@ -55,7 +55,8 @@ class Retry:
         wait_seconds: Seconds before the first retry.
         factor: Whole number by which each wait is multiplied to give the next one.
         total_seconds: Seconds from the start of the first attempt until a running attempt is killed
-            and no further attempt starts. The default of a month is longer than any training.
+            and no further attempt starts. The default, 30 days, is meant to be longer than any
+            training.
     """
 
     times: int = 2
@@ -211,14 +212,14 @@ def check_object_name(name: str, value: str) -> None:
 
 
 def check_texts(name: str, texts: dict) -> None:
-    """Raises UsageError for values that are not texts: YAML reads some as numbers or booleans."""
+    """Raises UsageError for values that are not texts, such as `1`, a number in YAML."""
     for key, value in texts.items():
         if not isinstance(value, str):
             raise UsageError(f"{name}: quote the value of {key}, {value!r}")
 
 
 def check_secret(where: str, name: str, variables: dict) -> None:
-    """Raises UsageError unless a secret's keys are mapped to names of environment variables."""
+    """Raises UsageError if a secret's name is invalid, or if no key is mapped to a variable."""
     check_object_name(where, name)
     if not isinstance(variables, dict) or not variables:
         raise UsageError(f"{where}: expected KEY: VARIABLE for each key, got {variables!r}")

@@ -66,9 +66,10 @@ class PushedModel:
         """Returns the predictions for a batch of tensors [rows], or [rows, longest] for lists.
 
         For classes, the result has `prediction`, the name of the predicted class; `probability`,
-        the probability of this class; and `probabilities`, a struct by class name. The predicted
-        class is the most probable one or, if a threshold was chosen for two classes, the one that
-        this threshold selects. For a
+        the probability of this class; and `probabilities`, a struct with one field per class, or a
+        list if there are over 100 classes or no class names. The predicted class is the most
+        probable one or, if a threshold was chosen for two classes, the one that this threshold
+        selects. For a
         regression: `prediction`. With several targets, names begin with the target:
         `price/prediction`.
         """
@@ -93,7 +94,7 @@ def number_of(parts: Mapping[str, np.ndarray], label: np.ndarray | None) -> np.n
 
 
 def _by_class(probabilities: np.ndarray, names: Sequence[str]) -> pa.Array:
-    """Returns a struct by class name per row; a list if the classes are many or have no names."""
+    """Returns per row a struct with a field per class; a list if classes are many or unnamed."""
     classes = probabilities.shape[1]
     if len(names) == classes <= _MOST_NAMED_CLASSES:
         columns = [pa.array(np.ascontiguousarray(column)) for column in probabilities.T]
@@ -154,13 +155,14 @@ def _find(place: str, files: Any) -> str:
 
 
 class Explainer:
-    """Names the columns whose value, if replaced by a typical one, changes a prediction most.
+    """Finds the columns whose replacement by a typical value changes each prediction most.
 
-    A row's text looks like `income=900 (-0.31), age=71 (+0.08)`. The number is the difference that
-    this value makes to the probability of the predicted class, or to the predicted number. To
-    explain a batch, the model is called once for each of its columns. The typical row is made from
-    the first batch: the median of numbers and the most frequent text; lists are left out. `names`
-    has the data's own name for each column of the model.
+    A row's text looks like `income=900 (-0.31), age=71 (+0.08)`. The number in parentheses is the
+    change that this value, compared with the typical one, makes to the probability of the predicted
+    class or to the predicted number. To explain a batch, the model is called once with the batch as
+    it is, and once for each column that has a typical value. The typical row is made from the first
+    batch: the median of numbers and the most frequent text; lists are left out. `names` has the
+    data's own name for each column of the model.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """Facts of a ModelEvaluation artifact for the report.
 
-They come from `evaluation.json`, with the names of classes.
+They come from `evaluation.json`; the caller gives the names of classes.
 
 Another file in the same folder has, for each target, the rows with the largest errors, the
 residuals and the feature importance.

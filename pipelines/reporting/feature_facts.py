@@ -1,4 +1,4 @@
-"""Features by split from an ExampleStatistics artifact, as plain facts."""
+"""Facts about the features of each split, from an ExampleStatistics artifact."""
 
 import contextlib
 import math

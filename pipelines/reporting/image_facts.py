@@ -44,7 +44,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class ImageFacts:
-    """Images of a run.
+    """Facts about the images of a run.
 
     Attributes:
         sizes: Number of images by format and size, the most frequent first.

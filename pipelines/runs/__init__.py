@@ -1,1 +1,1 @@
-"""Runs in the metadata store: records, notes, attempts and summaries."""
+"""Records, notes, attempts and summaries of the runs in the metadata store."""

@@ -32,7 +32,7 @@ def executions_of(
         constants.NODE_CONTEXT_TYPE_NAME,
     ),
 ) -> list[metadata_store_pb2.Execution]:
-    """Returns the executions of a node in these contexts, oldest first."""
+    """Returns a node's executions that are in all its contexts of these types, oldest first."""
     # The executions are filtered in Python because MLMD 1.21 has no filter queries.
     by_context = []
     for spec in node.contexts.contexts:
@@ -87,7 +87,7 @@ def note_failure(handle: metadata.Metadata, node: pipeline_pb2.PipelineNode, rea
 
 
 def set_apart(node: pipeline_pb2.PipelineNode, run_id: str, attempt: int) -> None:
-    """Adds a context for only the node's next execution; `attempt` is its number, from 1."""
+    """Adds a context for the node's next execution only; the attempts are numbered from 1."""
     context = node.contexts.contexts.add()
     context.type.name = _ATTEMPT_CONTEXT_TYPE
     context.name.field_value.string_value = f"{run_id}.{node.node_info.id}.attempt-{attempt}"

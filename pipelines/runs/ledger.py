@@ -17,7 +17,9 @@ ROWS_PROPERTY = "penstock_rows"
 
 @dataclass(frozen=True)
 class NodeRows:
-    """Rows that a node read and wrote, by split; splits evaluated together are `train+eval`.
+    """Rows that a node read and wrote, by split.
+
+    Splits that are evaluated together share one entry, such as `train+eval`.
 
     `reasons` say why the read and written rows of a split differ, or why written rows are not
     counted.

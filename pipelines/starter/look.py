@@ -77,8 +77,8 @@ def look_at(data: str, options: StarterOptions) -> TableLook | ImagesLook:
     """Looks at a table, or at images if `data` is a folder that contains an image.
 
     Images have at most one target: a column of the label file. By default, the label file is the
-    only one in the folder of the images. If there is none and the images are directly in this
-    folder, the parent folder is searched.
+    only CSV, JSON or MATLAB file in the folder of the images. If there is none and the images are
+    directly in this folder, the parent folder is searched.
     """
     targets, labels_file = options.targets, options.labels_file
     if not (is_remote(data) or os.path.exists(data) or any(c in data for c in "*?[")):

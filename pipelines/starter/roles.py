@@ -1,4 +1,4 @@
-"""Decides a column's role from its properties: kind of target, kind of feature, or left out."""
+"""Decides by its properties which kind of target or feature a column is, or leaves it out."""
 
 import re
 from bisect import bisect_left
@@ -15,9 +15,9 @@ from penstock.pipelines.blocks.target import Target
 from penstock.pipelines.starter.columns import ColumnLook, null_tokens_remedy
 from penstock.pipelines.starter.options import StarterOptions
 
-# A text target with more distinct values is not taken as a target of classes.
+# A text target with more distinct values than this is refused, because it has too many classes.
 _MAX_TEXT_CLASSES = 200
-# A text column with a larger share of distinct values is an id or free text.
+# A text column with a larger share of distinct values than this is an id or free text.
 _MAX_TEXT_SHARE = 0.5
 _MAX_VOCABULARY = 1000
 # Categories that have fewer rows than this get a common id, because so few rows are mostly noise.
@@ -37,8 +37,8 @@ _POSITIVE = ("yes", "true", "1", "y", "t", "positive", "on")
 # Endings of the names of columns that number the rows, if the values are whole numbers without
 # duplicates.
 _NUMBERING = re.compile(r"(?i)(id|num|nr|no|number|seqn?|key|code|index|row)$")
-# Whole numbers without duplicates number the rows if random values in the same range would include
-# at least this many pairs of equal values (`_numbers_rows`).
+# A column of whole numbers without duplicates only numbers the rows if random values in the same
+# range would include at least this many pairs of equal values (`_numbers_rows`).
 _MIN_EXPECTED_PAIRS = 2
 
 
@@ -252,8 +252,8 @@ def _numbers_rows(look: ColumnLook) -> bool:
     """Returns whether a column of whole numbers without duplicates only numbers the rows.
 
     It does if its name says so, or if random whole numbers between its minimum and maximum would
-    probably include equal
-    values: of n values among w whole numbers, about n (n - 1) / 2w pairs are equal.
+    probably include equal values.
+    Among n random values out of w whole numbers, about n (n - 1) / 2w pairs are equal.
     """
     if not look.is_whole or not look.distinct == look.present >= _MIN_ID_ROWS:
         return False

@@ -6,7 +6,7 @@ from penstock.components.errors import FULL_ADVICE, PenstockError
 
 # In-process Beam workers pass on an exception as the text of its traceback.
 _OWN_ERROR = re.compile(r"^penstock\.[\w.]+Error: ", re.MULTILINE)
-# TensorFlow names the file in a message of several lines.
+# If a disk is full, TensorFlow's message has several lines, one of which contains the file's path.
 _FULL_DISK = re.compile(r"(/\S+)[;:] No space left on device")
 _BEAM_STEP = re.compile(r" \[while running '[^']*'\]$")
 
@@ -26,7 +26,7 @@ class NodeFailedError(PenstockError):
 
 
 def reason(error: BaseException) -> str:
-    """Returns the text of Penstock's error in a chain, or else type and last line of the error."""
+    """Returns the text of a Penstock error in the chain, or type and last line of `error`."""
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, PenstockError):

@@ -21,14 +21,15 @@ from typing import NoReturn
 
 EXIT_CODE = 130
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-# Maximum number of seconds for cleaning up, for example for the report of `penstock run`.
+# Maximum number of seconds for cleaning up and for the last work, such as the report of `penstock
+# run`.
 _MAX_SECONDS = 10.0
 
 _came = False
 
 
 def catch_interrupts() -> None:
-    """Catches Ctrl-C and SIGTERM from here on until the process ends; later signals are ignored."""
+    """Catches Ctrl-C and SIGTERM until the process ends; signals after the first are ignored."""
     owner = os.getpid()
 
     def stop(_number: int, _frame: FrameType | None) -> None:
@@ -42,7 +43,8 @@ def catch_interrupts() -> None:
         threading.excepthook = lambda _: None
         sys.unraisablehook = lambda _: None
         kill_children()
-        # `threading` starts a thread under a lock, which the interrupted code may already hold.
+        # `_thread` is used because `threading` takes a lock to start a thread, and the interrupted
+        # code may already hold this lock.
         _thread.start_new_thread(_end_after, (_MAX_SECONDS,))
         raise KeyboardInterrupt
 
@@ -51,7 +53,7 @@ def catch_interrupts() -> None:
 
 
 def was_interrupted(error: BaseException) -> bool:
-    """Returns whether Ctrl-C or SIGTERM caused an error, even if a library replaced it."""
+    """Returns whether Ctrl-C or SIGTERM caused an error, be it KeyboardInterrupt or another."""
     return _came or isinstance(error, KeyboardInterrupt)
 
 

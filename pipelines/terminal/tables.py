@@ -32,14 +32,14 @@ class _PlainConsole(Console):
 
 
 def console(*, soft_wrap: bool = True, **more: Any) -> Console:
-    """Returns a console, by default on stdout, that prints markup and escapes in text literally."""
+    """Returns a console, by default on stdout, that shows markup and control codes as text."""
     return _PlainConsole(highlight=False, markup=False, emoji=False, soft_wrap=soft_wrap, **more)
 
 
 def as_html(show: Callable[[Console], None]) -> str:
     """Returns the output of `show` as HTML for a notebook."""
-    # soft_wrap is on because a notebook scrolls wide tables, while wrapped lines would be
-    # unreadable.
+    # `console` sets soft_wrap, with which Rich does not wrap lines: a notebook scrolls wide tables,
+    # while wrapped lines would be unreadable.
     out = console(file=io.StringIO(), record=True, width=160)
     show(out)
     return out.export_html(inline_styles=True, code_format="<pre>{code}</pre>")

@@ -60,8 +60,9 @@ def test_peaks_of_memory_have_no_sum():
 
 
 def test_peak_memory_of_a_stage_is_its_own():
-    """Runs in a new process. In this one, the values may reuse freed memory and so not raise the
-    peak.
+    """Runs in a new process.
+
+    In this one, the values may reuse freed memory and so not raise the peak.
     """
     code = """
 from penstock.benchmarks import scale

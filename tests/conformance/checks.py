@@ -296,8 +296,9 @@ def jobset_trains(cluster: Cluster) -> str:
 
 
 def profile_leaves_others_alone(cluster: Cluster) -> str:
-    """Taxi runs in KFP's namespace with the overlay `profile` and MariaDB. The overlay affects no
-    other pods.
+    """Taxi runs in KFP's namespace with the overlay `profile` and MariaDB.
+
+    The overlay affects no other pods.
     """
     secret = cluster.kubectl(
         *("create", "secret", "generic", "penstock-mysql", "-n", cluster.namespace),
@@ -311,7 +312,8 @@ def profile_leaves_others_alone(cluster: Cluster) -> str:
     objects = cluster.overlay("profile", namespace=cluster.namespace, mariadb=True)
     for kind in ("ResourceQuota", "LimitRange", "kind: Namespace\n"):
         need(kind not in objects, f"the overlay has a {kind}")
-    # The claim of the previous overlay is already bound, and a claim's class never changes.
+    # The claim `penstock` of the previous overlay is already bound, and a claim's class never
+    # changes, so this claim is not applied again.
     kept = [d for d in objects.split("\n---\n") if "kind: PersistentVolumeClaim" not in d]
     claims = [d for d in objects.split("\n---\n") if "kind: PersistentVolumeClaim" in d]
     cluster.apply("\n---\n".join([*kept, *(c for c in claims if "name: penstock\n" not in c)]))

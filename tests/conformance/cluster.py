@@ -43,8 +43,9 @@ class Cluster:
     mariadb: str
 
     def kubectl(self, *arguments: str, stdin: str = "", check: bool = True) -> str:
-        """Returns kubectl's output. If `check` is true and kubectl fails, raises AssertionError
-        with kubectl's message.
+        """Returns kubectl's output.
+
+        If `check` is true and kubectl fails, raises AssertionError with kubectl's message.
         """
         done = self._run(*arguments, stdin=stdin)
         if check:

@@ -1,7 +1,7 @@
 """A pipeline in local containers: Docker in place of a cluster, a folder in place of a volume.
 
-Needs a Docker daemon, the image (`make image`), and a Python that has kfp, which `make test-image`
-installs.
+The tests need a Docker daemon, the image (`make image`), and a Python that has kfp, which `make
+test-image` installs.
 """
 
 import json
@@ -43,12 +43,13 @@ class Run:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Runs the image's commands and compiled pipelines.
+    """Runs commands in the image, and compiled pipelines.
 
     Attributes:
         volume: Folder that containers see as /penstock.
         network: The Docker network of the containers.
-        environment: Variables that the containers get as a secret.
+        environment: Environment variables of the containers, as if they came from a Kubernetes
+            secret.
         store: The metadata store, in the form that `penstock node` takes.
         image: Penstock's image.
     """

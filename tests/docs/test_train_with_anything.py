@@ -24,8 +24,8 @@ INSTALL = re.search(r"^pip install (--no-deps) penstock-tfx (.*)$", PAGE.read_te
 # These libraries are not installed in the environment of the tests, whose pyarrow and NumPy are too
 # old for them.
 INSTALLED_APART = ("jax", "datasets")
-# Added to the code of each section except Keras's, because no other section may import TensorFlow,
-# TFX or Beam.
+# This check is added to the code of each section except Keras's, because no other section may
+# import TensorFlow, TFX or Beam.
 WITHOUT = (
     "\nimport sys\n"
     "assert not {'tensorflow', 'tfx', 'apache_beam'} & {name.split('.')[0] for name in sys.modules}"

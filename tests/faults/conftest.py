@@ -9,7 +9,7 @@ SCRIPT = Path(__file__).with_name("interrupted.py")
 
 
 class Interrupted:
-    """Runs `penstock` commands, and sends each a signal at one place (see `interrupted.py`)."""
+    """Runs `penstock` commands; can send each a signal at one place (see `interrupted.py`)."""
 
     def __init__(self, penstock, folder):
         self._penstock, self._log = penstock, folder / "places"

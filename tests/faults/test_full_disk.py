@@ -1,4 +1,4 @@
-"""Full disks: a separate tmpfs, filled until only a share of the space for an output is left."""
+"""Full disks: a tmpfs with less free space, or fewer free inodes, than an output needs."""
 
 import os
 import subprocess
@@ -107,8 +107,8 @@ def test_ingest_without_free_inodes_is_one_line_and_leaves_nothing(tmp_path, pen
         assert os.listdir(disk) == []
 
 
-# With one of these numbers, the inodes run out in a node's files; with the other, in the journal of
-# the metadata store.
+# With one of these numbers, a node's files use up the inodes; with the other, the journal of the
+# metadata store does.
 @pytest.mark.parametrize("inodes", [20, 60])
 def test_run_without_free_inodes_is_one_line_with_place_and_remedy(
     tmp_path, penstock, small_taxi, inodes

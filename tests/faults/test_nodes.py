@@ -9,8 +9,8 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-# Each round interrupts each of these once, at a random instant of its work: 33 runs in all. The
-# Trainer is also interrupted outside its epochs, in the work before and after them.
+# Each round interrupts a run once at each of these places, at a random instant; all rounds together
+# make 33 interruptions. The place `Trainer` also covers the work before and after the epochs.
 PLACES = (
     *("ShardedExampleGen", "StatisticsGen", "Transform", "Pack"),
     *("epoch 1", "epoch 2", "epoch 3", "epoch 4"),

@@ -1,4 +1,4 @@
-"""Commands of a user other than root, in root's folders."""
+"""Ingests by a user other than root, in folders that root made."""
 
 import multiprocessing
 import os

@@ -185,8 +185,9 @@ def users_own(render, tmp_path, **changes):
 
 
 def test_egress_of_runs_is_limited_to_what_they_use(overlays, render, tmp_path):
-    """Runs reach DNS, KFP, and the Kubernetes API in private networks. They reach the internet only
-    if allowed.
+    """Runs reach DNS, KFP, and the Kubernetes API in private networks.
+
+    They reach the internet only if allowed.
     """
     for name, rule in egress(overlays):
         assert "to" in rule or name == "penstock-runs"

@@ -42,7 +42,7 @@ class RowParser:
     options: Csv
 
     def parse(self, block: RowBlock, place: RowPlace) -> Batch:
-        """Returns the rows of a block without a broken row, each as good, rejected or blank.
+        """Parses a block that has no broken row; each of its rows is good, rejected or blank.
 
         A rejected row is reported with the first column in which it has a fault.
         """
@@ -63,7 +63,7 @@ class RowParser:
         quoted: bool,
         on_invalid: Callable[[Any], None] = lambda row: None,
     ) -> tuple[dict[str, pa.Array], bool]:
-        """Returns those of `columns` that rows have, by name, as unconverted binary arrays.
+        """Returns those `columns` that rows contain, by name, as unconverted binary arrays.
 
         Also returns whether all of `data` is UTF-8. Rows with another number of fields than `names`
         are left out; `on_invalid` receives Arrow's description of each.
@@ -76,11 +76,12 @@ class RowParser:
         names = [column.name for column in columns if column.name in self.names]
         types = dict.fromkeys(names or self.names[:1], pa.binary())
         is_utf8 = first_bad_byte(data) is None
-        # To describe a row with a wrong number of fields, Arrow decodes it as UTF-8, so other data
-        # is decoded as Latin-1 and encoded anew.
+        # To describe a row with a wrong number of fields, Arrow decodes it as UTF-8, so data that
+        # is not UTF-8 is first decoded as Latin-1 and encoded as UTF-8.
         utf8 = data if is_utf8 else data.decode("latin-1").encode()
         if utf8.startswith(BOM_UTF8):
-            # This mark belongs to the first field. Arrow strips the one that is added before it.
+            # Here, the byte order mark belongs to the first field. Arrow strips one mark at the
+            # start of the data, so a second mark is added.
             utf8 = BOM_UTF8 + utf8
         # read_csv is not used: in each call, it searches all Python objects for references to its
         # frame, which takes 8-17 ms in a process with Beam (pyarrow 10).
@@ -157,7 +158,7 @@ def _raw(block: RowBlock, row: int) -> bytes:
 
 
 def _cast(values: pa.Array, column: Column, options: Csv, *, may_be_hex: bool) -> pa.Array | None:
-    """Converts a column of numbers by Arrow; returns None if values must be examined one by one."""
+    """Converts a number column with Arrow; returns None if values must be examined one by one."""
     try:
         texts = pc.ascii_trim(values.cast(pa.string()), SPACES)
         texts = null_texts(texts, options.null_tokens)

@@ -41,7 +41,7 @@ def read_matlab(path: str) -> dict[str, object]:
 
 
 def label_rows(path: str, variable: str | None) -> list[Mapping[str, object]]:
-    """Returns the rows of the struct array `variable` or, without one, of the file's vectors.
+    """Returns the rows of the struct array `variable`, or of the file's vectors if it is None.
 
     The longest vectors are columns; shorter ones, such as names of classes, are not.
     """

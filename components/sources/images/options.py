@@ -40,11 +40,13 @@ class Images(KindOptions):
         labels_variable: Struct array of a MATLAB file, or key of a JSON file, that contains the
             rows; by default the vectors of the MATLAB file, or the list at the top of the JSON
             file.
-        unlabelled: An image without label: `reject` it as a bad row, `keep` it, or `drop` it.
-        missing_images: A label without image: `reject` it as a bad row, or `drop` it.
+        unlabelled: Treatment of an image without a label: `reject` it as a bad row, `keep` it, or
+            `drop` it.
+        missing_images: Treatment of a label without an image: `reject` it as a bad row, or `drop`
+            it.
         layout: Store files as their `bytes`, or `resized` and encoded again, or `decoded` to uint8.
         size: Side in pixels of `resized` images; if given, also of `decoded` images.
-        fit: Way to reach the size: `crop` the centre, `pad` with black, `stretch`, or scale the
+        fit: Method of resizing: `crop` the centre, `pad` with black, `stretch`, or scale the
             `shortest` side to the size without cutting.
         channels: 3 (RGB) or 1 (gray), of `resized` and `decoded` images.
         encoding: `jpeg` or `png`, of `resized` images.

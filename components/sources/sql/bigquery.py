@@ -1,4 +1,4 @@
-"""BigQuery as a database: one query is billed, and its result has the types of the columns."""
+"""Reads BigQuery with a single billed query, whose result also gives the types of the columns."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

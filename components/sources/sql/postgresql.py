@@ -81,7 +81,9 @@ class PostgresDatabase(Database):
 
 
 def _tolerant(name: str) -> type[Loader]:
-    """Returns a loader of dates or times. It keeps values outside Python's range (44 BC) as text.
+    """Returns a loader of dates or times.
+
+    It keeps values outside Python's range (44 BC) as text.
     """
     oid = psycopg.adapters.types[name].oid
     exact: Any = psycopg.adapters.get_loader(oid, pq.Format.TEXT)

@@ -34,8 +34,8 @@ from penstock.components.sources.sql.options import Sql
 from penstock.components.sources.staging import ROWS_AT_ONCE, StagedSource, stage
 from penstock.components.tfrecord.feature_kind import ARROW_TYPES, FeatureKind
 
-# Maximum number of places at which rows can be divided among workers; they are the same for any
-# number of parts, so that shards do not depend on it.
+# Maximum number of places at which the rows can be divided into parts for workers. The places, and
+# so the shards, do not depend on the number of parts.
 _MOST_PLACES = 4096
 
 

@@ -1,4 +1,4 @@
-"""Files of rows of text as a `Source`: byte ranges that begin at row starts.
+"""A `Source` of text files with rows, read in byte ranges that begin at row starts.
 
 Each file is scanned once, by one task, which counts rows, computes the digest, and finds places to
 cut. The result has 24 bytes per cell (8 MiB) of the file: byte, row number and line of a row start.
@@ -42,7 +42,7 @@ from penstock.components.tfrecord.sharding import MIB
 CELL_BYTES = 8 * MIB
 # Number of bytes read beyond a cut to find the end of its row; a longer row takes further reads.
 _ROW_BYTES = 16 << 10
-# Maximum number of rejected rows that a scan keeps to show them.
+# Maximum number of rejected rows that a scan of all files stores for error messages.
 MAX_SCAN_REJECTED = 100
 # Minimum number of rows sampled from the beginning of each file, and the size of the blocks in
 # which they are read.
@@ -84,7 +84,7 @@ class TextFile(ScannedFile):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TextSource(FileSource[TextFile]):
-    """Files of rows of text; each kind has its own `splitter` and `batches`."""
+    """A source of text files with rows; each file kind has its own `splitter` and `batches`."""
 
     splitter: Splitter  # Finds the rows
 
@@ -133,8 +133,8 @@ class TextSource(FileSource[TextFile]):
     ) -> tuple[list[tuple[int, bytes, Any]], list[RejectedRow]]:
         """Returns number, text and value of each good line, and the rejected lines.
 
-        `parse` gets a line without its end (LF or CRLF) and its offset in the file. If it raises a
-        ValueError, the arguments are the reason and, if a column is at fault, the column.
+        `parse` gets a line, without its end (LF or CRLF), and the line's offset in the file. If it
+        raises a ValueError, the arguments are the reason and, if a column is at fault, the column.
         """
         most, offset = self.splitter.max_row_bytes, block.offset
         found, rejected = list[tuple[int, bytes, Any]](), list[RejectedRow]()
@@ -154,9 +154,9 @@ class TextSource(FileSource[TextFile]):
     def row_start(self, file: TextFile, at: int, before: RowStart | None, parts: int) -> RowStart:
         """Returns the start of the first row at or after byte `at` of the data, or the end.
 
-        If a checkpoint is close enough, it is returned without reading. Otherwise the search begins
-        at the last checkpoint before `at`, or at `before` if that is later. A compressed file is
-        not cut.
+        If a checkpoint before or after `at` is close enough, it is returned instead, and nothing is
+        read. Otherwise the search begins at the last checkpoint before `at`, or at `before` if that
+        is later. A compressed file is not cut.
         """
         if file.header.is_compressed:
             return RowStart(*map(int, file.checkpoints[-1 if at else 0]))
@@ -206,9 +206,12 @@ class TextSource(FileSource[TextFile]):
 def line_header(
     path: str, check_head: Callable[[bytes], str | None], size: int = _SNIFFED_BYTES
 ) -> tuple[Header, bytes]:
-    """Returns a header whose data begins after a byte order mark, and the file's first bytes.
+    """Returns a header and the first bytes of the file.
 
-    `check_head` returns the fault in the first bytes, if any, for a DataError.
+    The header's data begins after the byte order mark, if there is one.
+
+    `check_head` returns a description of the fault in the first bytes, or None; a fault raises
+    DataError.
     """
     before = look(path)
     head, is_compressed = read_head(path, size)
@@ -221,7 +224,10 @@ def line_header(
 def sample_rows(
     headers: Sequence[Header], splitter: Splitter, rows: int
 ) -> Iterator[tuple[Header, RowBlock]]:
-    """Yields the first rows of the files, about `rows` in all, without broken rows."""
+    """Yields the first rows of each file, without broken rows.
+
+    There are about `rows` rows in all, but at least 64 from each file that has so many.
+    """
     some = partial(
         _first_rows,
         splitter=replace(splitter, block_bytes=_SAMPLE_BYTES),

@@ -69,7 +69,7 @@ def find_splits(folder: str, wanted: Sequence[str]) -> list[RowSplit]:
 
 
 def _remote_files(folder: str) -> dict[str, RemoteFile]:
-    """Returns the files at an address with a manifest, by name; an empty mapping without one."""
+    """Returns the files at an address by name; an empty mapping if there is no manifest."""
     if not is_remote(folder):
         return {}
     address = normal_address(folder).rstrip("/")

@@ -52,7 +52,7 @@ _MIN_SAMPLED_RECORDS = 64
 class TFRecord(KindOptions):
     """TFRecord files of Examples or SequenceExamples, uncompressed, GZIP or ZLIB.
 
-    Records are copied byte by byte unless `keep_features` selects features.
+    Records are copied unchanged unless `keep_features` selects features.
 
     Attributes:
         schema_file: Path of a TFMD `schema.pbtxt` that determines names and types of the features;

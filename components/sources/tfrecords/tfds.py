@@ -1,6 +1,6 @@
 """A prepared TFDS data set as a `Source`: the records of its splits, unchanged.
 
-The builder's metadata name the files of each split, with their numbers of records, and the
+The builder's metadata lists the files of each split with their numbers of records, and the
 features. TFDS itself reads no records, and downloads nothing unless `prepare` is set.
 """
 

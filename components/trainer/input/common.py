@@ -147,7 +147,7 @@ def _require_examples(files: InputFiles) -> None:
 def first_record(
     files: InputFiles, parse: Callable[[tf.Tensor], T], expected: str, *, has_lists: bool = False
 ) -> T:
-    """Parses and returns the first record, which finds errors of the whole input at once.
+    """Parses and returns the first record; this finds errors of the whole input at once.
 
     Without rows it raises DataError, because an endless dataset without rows would loop for ever.
     If the record cannot be parsed, `expected` completes the message "the first record ...", with
@@ -196,7 +196,7 @@ def path_op(files: InputFiles) -> Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tens
 def interleaved(
     files: InputFiles, read: Callable[..., tf.data.Dataset], options: InputOptions
 ) -> tf.data.Dataset:
-    """Yields the elements of `read(path, compression)` of several files at a time."""
+    """Returns the elements of `read(path, compression)`, reading several files at a time."""
     places = tf.data.Dataset.range(len(files.files)).map(path_op(files))
     return places.interleave(
         read,
@@ -222,8 +222,8 @@ def tuned(
     With `has_texts`, stages run in one thread per core (at most 16) unless `ram_budget_mib` is set.
     To tune the number of threads, tf.data would add up the lengths of all texts at each stage,
     which takes 15 ns of CPU per text. If an element consists of several batches (`together`), it is
-    cut into them only where it is consumed, because handing one element from thread to thread takes
-    30 us of CPU.
+    cut into them only where it is consumed, because handing each element from thread to thread
+    takes 30 us of CPU.
     """
     tuning = tf.data.Options()
     tuning.deterministic = True

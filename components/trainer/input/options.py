@@ -1,4 +1,7 @@
-"""Options of the training input, with reasons for several defaults. Imports no TensorFlow."""
+"""Options of the training input, with reasons for several defaults.
+
+This module does not import TensorFlow.
+"""
 
 from dataclasses import dataclass
 

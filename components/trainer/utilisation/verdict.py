@@ -1,9 +1,9 @@
 """Says in one sentence whether the input limits a training's speed, and by how much.
 
-Input: durations of the run's steps, and of the same compiled step on one kept batch. Output: the
-gain from an input that costs nothing, as a range. The result is `unclear` only if other processes
-took the CPU time that this process could have had: it may then have waited for a core instead of
-its input. A short run whose range is wide gets no verdict.
+Input: durations of the run's steps, and of the same compiled step repeated on one batch (the kept
+batch). Output: the gain from an input that costs nothing, as a range. The result is `unclear` only
+if other processes took the CPU time that this process could have had: it may then have waited for a
+core instead of its input. A short run whose range is wide gets no verdict.
 """
 
 import math
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from penstock.components.errors import counted
 
-# With a gain below 1.05 times, a faster input hardly matters; with a gain above 1.33 times, it
-# saves a quarter of the time or more.
+# With a gain below a factor of 1.05, a faster input hardly matters; with a gain above a factor of
+# 1.33, it saves a quarter of the time or more.
 _COMPUTE_BOUND_BELOW = 1.05
 _INPUT_BOUND_ABOVE = 4 / 3
 # Relative difference in speed between two equal trainings on a quiet machine.

@@ -108,7 +108,8 @@ def assert_equal_values(ours, theirs, name):
         np.testing.assert_array_equal(ours.indices, theirs.indices, name)
         ours, theirs = ours.values, theirs.values
     if theirs.dtype.is_floating:
-        # These values come from float32 sums, which TFT adds in other batches.
+        # Floats come from float32 sums, which TFT computes over other batches, so they may differ
+        # slightly.
         np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=2e-5, err_msg=name)
     else:
         np.testing.assert_array_equal(ours, theirs, name)
@@ -141,7 +142,7 @@ def tfidf(x):
 
 
 NUMBERS, DENSE, TEXTS = "abcdmn", "abcmv", "stw"
-# Analyzers that BatchTransform supports, and the columns that each one takes.
+# Analyzers that BatchTransform supports, and the columns on which each one is tested.
 ANALYZERS = {
     "scale_to_0_1": (NUMBERS, tft.scale_to_0_1),
     "scale_by_min_max": (NUMBERS, lambda x: tft.scale_by_min_max(x, -1, 3)),
@@ -186,8 +187,8 @@ ANALYZERS = {
     "stored vocabulary": ("w", with_stored_vocabulary),
     "tfidf": ("w", tfidf),
 }
-# These functions have no analyzer. `max of a row` is a maximum within each row, which is affected
-# by the fault of `reduce_max` in docs/upstream.md.
+# These functions have no analyzer. `max of a row` takes the maximum within each row; the fault of
+# `reduce_max` that docs/upstream.md describes affects it.
 PLAIN = {
     "max of a row": (DENSE, lambda x: tf.reduce_max(tf.sqrt(tf.abs(tf.cast(x, tf.float32))), 1)),
     "hash": ("s", lambda x: tft.hash_strings(x, 10)),
@@ -206,7 +207,7 @@ def used(inputs, uses):
 
 
 def assert_equals_tft(uses, folder, path):
-    """Compares files and outputs of the graphs, and the rows as Pack and Transform write them."""
+    """Compares our graph with TFT's: files, outputs, rows as Pack and Transform write them."""
     preprocessing_fn = partial(used, uses=uses)
     ours, theirs = str(path / "ours"), str(path / "theirs")
     in_batches(preprocessing_fn, folder, ours)
@@ -225,7 +226,7 @@ def assert_equals_tft(uses, folder, path):
 
 
 def applied(graph, folder):
-    """Values of all rows by feature, in the form of Pack and of transformed Examples."""
+    """Returns the values of all rows by feature, as Pack and Transform write them."""
     rows = TransformedRows(graph)
     batches = [b for task in shard_tasks(str(folder), "train") for b in rows(task.file, task.shard)]
     names = batches[0].schema.names
@@ -245,7 +246,7 @@ def test_two_columns_that_are_scaled_alone_have_their_own_minimum(folder, tmp_pa
     assert scaled == [(0.0, 1.0)] * 2
 
 
-# All uses, shuffled by a seed, in graphs of fifteen uses; and one graph without an analyzer.
+# Nine graphs with fifteen of the shuffled uses each, and one graph without an analyzer.
 MIXED = random.Random(1).sample(USES, len(USES))
 GRAPHS = [*(MIXED[i::9] for i in range(9)), WITHOUT_ANALYZERS]
 

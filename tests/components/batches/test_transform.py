@@ -28,7 +28,7 @@ FUNCTION = "penstock.pipelines.taxi.preprocessing.preprocessing_fn"
 
 
 def tfx_and_ours(inputs):
-    """Outputs of two `preprocessing_fn`: those of TFX's taxi example and of Penstock's."""
+    """Outputs of the `preprocessing_fn` of TFX's taxi example and of Penstock's taxi pipeline."""
     theirs = taxi_utils_native_keras.preprocessing_fn(inputs)
     return {**preprocessing_fn(inputs), **{f"tfx_{name}": x for name, x in theirs.items()}}
 

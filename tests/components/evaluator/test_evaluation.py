@@ -50,8 +50,9 @@ ROWS = [
 
 @pytest.fixture(scope="module")
 def evaluated(tmp_path_factory, write_examples, save_model, shared_models):
-    """A function that evaluates `ROWS` with a model that predicts `x`. It returns the folder and
-    the evaluation.
+    """A function that evaluates `ROWS` with a model that predicts `x`.
+
+    It returns the folder and the evaluation.
     """
     base = tmp_path_factory.mktemp("evaluated")
     rows = [{"x": x, "label": label, "town": town, "weight": 2.0} for x, label, town in ROWS]

@@ -1,8 +1,8 @@
 """A push to KServe; a stand-in for the API server on loopback receives the service.
 
-The fields of the InferenceService are those of kserve v0.16. With its CRD
-`config/crd/minimal/serving.kserve.io_inferenceservices.yaml`, an API server keeps all fields, known
-or not. In `pkg/apis/serving/v1beta1/component.go`, ComponentExtensionSpec has
+The fields of the InferenceService are those of kserve v0.16. With kserve's minimal CRD
+(`config/crd/minimal/serving.kserve.io_inferenceservices.yaml`), an API server stores all fields,
+even unknown ones. In `pkg/apis/serving/v1beta1/component.go`, ComponentExtensionSpec has
 `canaryTrafficPercent`; in `predictor_model.go`, ModelSpec has `modelFormat` and `storageUri`. The
 tests do not run KServe.
 """
@@ -92,7 +92,7 @@ def test_kserve_refusal_is_one_line(api, answer, told):
 
 
 def push(root, **properties):
-    """Pushes a model; returns the files that the node writes below `kserve`."""
+    """Pushes a model; returns the files that the node writes below the folder `kserve`."""
     (root / "pushed").mkdir()
     (root / "pushed" / "saved_model.pb").write_text("a model")
     pushed = PushedModel()

@@ -1,4 +1,4 @@
-"""Any version of Delta Lake tables, written by deltalake."""
+"""Tests reading any version of Delta Lake tables, which the package deltalake writes."""
 
 import datetime
 import json

@@ -104,8 +104,9 @@ def test_documents_in_other_encodings_become_utf8(put, read_out):
 
 @pytest.fixture
 def as_nobody():
-    """A folder that everybody may read. At the end, the fixture restores the user, which the test
-    changes.
+    """A folder that everybody may read.
+
+    At the end, the fixture restores the user, which the test changes.
     """
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)

@@ -105,7 +105,8 @@ def test_a_model_server_finds_every_variable(tmp_path):
     seen = keras.layers.Flatten()(keras.layers.Embedding(3, 4)(lookup(color)))
     seen = keras.layers.BatchNormalization()(keras.layers.Dropout(0.5)(seen))
     model = keras.Model({"color": color}, keras.layers.Dense(1)(seen))
-    # TensorFlow cannot save an optimizer with a schedule.
+    # TensorFlow cannot save an optimizer with a schedule, so the export must leave the optimizer
+    # out.
     rate = keras.optimizers.schedules.CosineDecay(0.01, 9)
     model.compile(keras.optimizers.Adam(rate), "mse", metrics=["mae"])
     colors = tf.constant([["red"], ["green"]])

@@ -98,7 +98,8 @@ def test_the_metrics_are_those_of_keras(run, toy):
 
 
 def test_the_last_epoch_may_be_short_and_evaluation_may_be_limited(run, toy):
-    # The evaluation would fail at its third batch.
+    # The third evaluation batch is NaN, so an evaluation that is not limited to two batches would
+    # fail.
     x = tf.concat([tf.ones([16, 1]), tf.fill([16, 1], np.nan)], 0)
     record = run(max_steps=6, epochs=None, eval_data=toy.dataset(x), eval_steps=2).record
     assert [(e.epoch, e.step, e.steps) for e in record.epochs] == [(1, 4, 4), (2, 6, 2)]
@@ -228,7 +229,8 @@ def test_an_evaluation_loss_that_is_not_finite_stops_and_keeps_the_state_before_
 
 
 def test_training_data_that_ends_is_refused(run, toy):
-    # Steps are counted once per call into TensorFlow; on a slow machine, a call has fewer steps.
+    # The number of steps in the message varies: steps are counted once per call into TensorFlow,
+    # and a call has fewer steps on a slow machine.
     with pytest.raises(UsageError, match=r"train_data ended after step \d+: it must be endless"):
         run(train_data=toy.dataset(), steps_per_epoch=100)
 
@@ -339,8 +341,8 @@ def test_mixed_precision_and_xla_of_the_model_train_as_well(run, toy, kind):
 
 @pytest.mark.slow
 def test_a_loss_that_is_not_finite_stops_in_float16_too(run, toy):
-    # With float16, Keras skips every step whose gradients are not finite. Without a guard, it would
-    # train to the end without learning.
+    # With float16, Keras skips every step whose gradients are not finite. Without the guard against
+    # such a loss, the training would run to its end without learning.
     data = toy.dataset().map(lambda x, y: (x, tf.fill([8, 1], np.nan)))
     with pytest.raises(DataError, match="the loss became nan at step 1; nothing is exported"):
         run(mixed(toy, "float16", jit_compile=False), train_data=data.repeat())

@@ -17,8 +17,8 @@ from penstock.components.trainer.model_setup import make_model, warm_started, we
     ("replicas", "synchronized", "is_told"), [(1, False, False), (2, True, False), (2, False, True)]
 )
 def test_statistics_of_a_replica_alone_are_told(our_messages, replicas, synchronized, is_told):
-    # A strategy with two devices would need a separate process; the tested code uses only these
-    # attributes of a strategy.
+    # A real strategy with two devices would need a separate process, so this stand-in has only the
+    # attributes that the tested code uses.
     strategy = SimpleNamespace(scope=nullcontext, num_replicas_in_sync=replicas)
     norm = keras.layers.BatchNormalization
 
@@ -68,7 +68,7 @@ def model(ids=5, units=3):
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
-    """A trained model; the folder of its SavedModel and of a graph with the same vocabulary."""
+    """A trained model, and a folder with its SavedModel and a graph of the same vocabulary."""
     folder = tmp_path_factory.mktemp("base")
     trained = model()
     trained.fit({"id": np.ones((8, 1))}, np.ones((8, 1)), verbose=0)

@@ -40,9 +40,9 @@ def run(folder, data, make_input):
     )
 
 
-# Forks two workers for each round. A round defines, for each worker, a signal that it sends to
-# itself and the checkpoint at which it does so, or neither. A worker stopped by SIGSTOP is killed
-# when the other one has ended.
+# Forks the workers of each round, one or two. A round defines, for each worker, a signal that it
+# sends to itself and the checkpoint at which it does so, or neither. A worker stopped by SIGSTOP is
+# killed when the other one has ended.
 HOST = """
     import json, os, signal, sys, time
     from dataclasses import replace
@@ -296,7 +296,7 @@ def test_a_port_that_is_taken_is_named():
 
 
 def test_sigterm_ends_a_worker_that_waits(monkeypatch):
-    """Penstock's workers set no handler for SIGTERM; here it raises, as under `penstock node`."""
+    """Workers set no SIGTERM handler; the one of this test raises, as under `penstock node`."""
 
     def stop(*_):
         raise InterruptedError

@@ -61,7 +61,7 @@ def preprocess(inputs):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Rows by column, as `preprocess` returns them."""
+    """Output columns of `preprocess` by name; each is a list of rows."""
     folder = tmp_path_factory.mktemp("graph")
     records = [
         example(**{
@@ -109,7 +109,10 @@ def test_date_parts_of_each_format(made):
 
 
 def test_dates_a_minute_apart_are_scaled_exactly(made):
-    """float32 sums of days would give nearly equal values, which would depend on the batch size."""
+    """If days were summed in float32, the scaled values would be nearly equal.
+
+    They would also depend on the batch size.
+    """
     seen = [row[1] for row in made["dates"]]
     assert seen == pytest.approx([-(1.5**0.5), 0, 0, 1.5**0.5], abs=1e-6)
 
@@ -159,6 +162,7 @@ def test_words_and_pairs_of_words_are_hashed_counts():
     texts = tf.constant(["Red car, red CAR!", "", "red"])
     counts = word_counts({"note": texts}, {"note": 64})
     assert counts.shape == (3, 64)
-    # The counts are red 2, car 2, "red car" 2 and "car red" 1, on a logarithmic scale.
+    # The first text's counts are red 2, car 2, "red car" 2 and "car red" 1; `word_counts` returns
+    # log(1 + count).
     assert np.expm1(counts.numpy()).sum(axis=1).round(4).tolist() == [7, 0, 1]
     assert counts[2].numpy()[counts[0].numpy() == 0].sum() == 0

@@ -14,7 +14,7 @@ from tests.components.trainer.conftest import transform_output
 
 
 class Transform:
-    """The parts of a `TFTransformOutput` that the classes need."""
+    """The part of a `TFTransformOutput` that `class_texts` needs."""
 
     def __init__(self, *entries):
         self.entries = entries

@@ -79,7 +79,8 @@ def test_what_nothing_kept_rests_on_goes(made, tmp_path):
     assert advice == "give --yes to remove them"
     assert made.left() == everything
 
-    # The other run may take from the cache an artifact that would be deleted.
+    # `prune` refuses to work during another run, because that run may reuse a cached artifact that
+    # would be deleted.
     at_work = f"another run is at work .process {os.getpid()}.; wait"
     with only_run(tmp_path), pytest.raises(DataError, match=at_work):
         call("runs", "prune", tmp_path, "--keep", 1, "--yes")

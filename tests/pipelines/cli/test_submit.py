@@ -1,4 +1,4 @@
-"""`submit` with a small stand-in on loopback: no cluster can run in the tests."""
+"""`submit` with a stand-in for KFP's server on loopback, because tests cannot run a cluster."""
 
 from types import SimpleNamespace
 
@@ -191,7 +191,7 @@ def test_spans_run_in_order_stop_at_a_failure_and_go_on(server, file, capsys):
 
 @pytest.fixture
 def cluster(server, kubeconfig, monkeypatch):
-    """Lets `server` also serve Kubernetes' API, for a kubeconfig; returns Argo's nodes by name."""
+    """Lets `server`, named in a kubeconfig, also serve Kubernetes' API; returns Argo's nodes."""
     nodes, answer = {}, server.answer
 
     def with_workflows(method, path, body):
@@ -212,7 +212,7 @@ def _pod(name, phase, message):
 def test_wait_says_what_pods_wait_for(server, file, cluster, capsys):
     """Argo's `getPendingReason` copies the pods' reasons; a refused pod has the API's message."""
     image = "ErrImagePull: manifest unknown"
-    # A cluster names the pods of a task that may be retried in this form.
+    # For a task that may be retried, a cluster gives the pods names of this form.
     cluster["1"] = _pod("root(0).trainer(0).executor(0)", "Pending", image)
     cluster["2"] = _pod("make-numbers-driver", "Pending", "PodInitializing")
     cluster["3"] = {**_pod("trainer", "Pending", "a DAG has no pod"), "type": "DAG"}

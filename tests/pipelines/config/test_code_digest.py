@@ -9,7 +9,7 @@ from penstock.pipelines.config.code_digest import code_digest
 
 @pytest.fixture
 def package(tmp_path, monkeypatch):
-    """A user's package, whose modules would fail if anything ran them."""
+    """A user's package, whose module `preprocessing` would fail if anything imported it."""
     folder = tmp_path / "shop_digest"
     (folder / "deep").mkdir(parents=True)
     for name in ("__init__.py", "deep/__init__.py", "deep/names.py"):

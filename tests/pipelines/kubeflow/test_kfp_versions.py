@@ -37,7 +37,7 @@ from penstock.pipelines.runs.metadata_store import MySqlStore
 from tests.pipelines.kubeflow.placements import Compiled, ir_of, trainer_of
 
 VERSIONS = ["2.5.0", "2.15.0", "2.17.0"]
-# Every field of a placement that has a form in KFP.
+# A placement that sets the fields for which KFP has a counterpart.
 PLACEMENT = Placement(
     metadata_mysql=MySqlStore("mysql"),
     mysql_secret=MySqlSecret(tls_name="tls"),

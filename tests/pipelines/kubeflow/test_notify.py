@@ -31,7 +31,7 @@ def webhook(monkeypatch):
 
 @pytest.fixture
 def store_with(runs_in, tmp_path):
-    """Writes a run `r1` of the pipeline `taxi` with nodes in these states."""
+    """A function that writes a run `r1` of the pipeline `taxi` with nodes in the given states."""
 
     def write(**nodes):
         runs = runs_in(tmp_path, "taxi")

@@ -126,8 +126,9 @@ def test_runtime_parameters_are_kfp_parameters_of_the_same_type_and_default(smal
 
 
 def test_a_parameter_without_default_is_required_and_one_of_several_lines_stays_whole(tmp_path):
-    """kfp's own compiler writes defaults into a comment. A default of several lines makes its YAML
-    invalid.
+    """kfp's own compiler writes defaults into a comment.
+
+    A default of several lines makes its YAML invalid.
     """
     query = "SELECT *\nFROM trips: x\n"
     told = tell(text=RuntimeParameter("run_id", str), about=RuntimeParameter("Run.Id", str, query))
@@ -144,7 +145,8 @@ def test_a_parameter_without_default_is_required_and_one_of_several_lines_stays_
 def test_every_task_has_limits_retries_and_the_volume_and_no_kfp_cache(small, placed):
     """Each task sets `backoffMaxDuration`: if a task has none, KFP writes 0, so nothing is retried.
 
-    It becomes Argo's `maxDuration`, which counts from the start of the first attempt.
+    `backoffMaxDuration` becomes Argo's `maxDuration`, which counts from the start of the first
+    attempt.
 
     See pipelines 2.17 argocompiler/container.go:423 (default "0") and :644, and argo 4.0
     workflow/controller/operator.go:1080 (deadline = first child's start + maxDuration).
@@ -227,7 +229,7 @@ def test_workers_get_the_trainers_resources(small_plan, tmp_path):
     assert (worker["completions"], container["image"]) == (3, IMAGE)
     assert container["resources"]["limits"]["cpu"] == "16"
     assert container["resources"]["limits"]["nvidia.com/gpu"] == "1"
-    # The node itself starts and watches the workers.
+    # The Trainer's own pod only starts and watches the workers, so it gets no GPU.
     resources = made.containers["trainer"]["resources"]
     assert resources["cpuLimit"] == 4.0
     assert "accelerator" not in resources
@@ -237,7 +239,10 @@ def test_workers_get_the_trainers_resources(small_plan, tmp_path):
 
 
 def test_options_of_the_placement_are_in_every_pod(placed):
-    """Fields of KFP's kubernetes_executor_config.proto; backend/src/v2/driver/k8s.go reads them."""
+    """The options become fields of KFP's kubernetes_executor_config.proto.
+
+    KFP's backend/src/v2/driver/k8s.go reads these fields.
+    """
     expression = {"key": "zone", "operator": "In", "values": ["a", "b"]}
     ids = {"runAsUser": "65532", "runAsGroup": "65532", "runAsNonRoot": True}
     labels = {"team": "rides", "penstock/run": "true"}
@@ -261,7 +266,10 @@ def test_options_of_the_placement_are_in_every_pod(placed):
 
 
 def test_timeout_wraps_the_command_of_a_node(placed):
-    """`timeout` ends a node; only KFP 2.5 and 2.14 to 2.17 read `active_deadline_seconds`."""
+    """The `timeout` command ends a node.
+
+    Only KFP 2.5 and 2.14 to 2.17 read `active_deadline_seconds`, so it is not used.
+    """
     commands = {name: " ".join(one["command"]) for name, one in placed.containers.items()}
     assert commands.pop("trainer") == "timeout --kill-after=60 3600 penstock node"
     assert set(commands.values()) == {"penstock node"}

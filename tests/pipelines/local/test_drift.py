@@ -1,4 +1,4 @@
-"""Data that drifts from the last blessed run's data stops a run, with TFX's own resolver."""
+"""Data that drifts from the last blessed run's data, which TFX's resolver finds, stops a run."""
 
 from pathlib import Path
 

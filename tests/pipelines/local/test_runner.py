@@ -136,7 +136,7 @@ sys.stdin.read()
 
 @pytest.fixture
 def other_process(tmp_path):
-    """Starts code in another process, which is in the middle of it when the test continues."""
+    """Starts code in another process and returns as soon as the code has printed `in`."""
     started = []
 
     def start(code):

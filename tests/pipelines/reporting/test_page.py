@@ -22,7 +22,7 @@ VOID = {"meta", "input", "br", "img", "link", "wbr", "path", "rect", "use", "ima
 
 
 class Page(HTMLParser):
-    """A parsed page: its tags, ids, and tables (lists of rows by caption or nearest heading)."""
+    """A parsed page: its tags, ids, link targets, table rows and text, and tags still open."""
 
     def __init__(self, text):
         super().__init__()
@@ -71,7 +71,7 @@ def epoch(number, **metrics):
 
 @pytest.fixture(scope="module")
 def whole(runs_in, tmp_path_factory):
-    """Facts and page of a run that has data in every section, full of markup."""
+    """Facts and page of a run that has data in every section; the data contains HTML markup."""
     tmp_path = tmp_path_factory.mktemp("whole")
     runs = runs_in(tmp_path)
     write = runs.write_records
@@ -297,7 +297,7 @@ def test_tables_and_figures_have_names_for_a_screen_reader(whole):
             "Interrupted in node 'Trainer'; run again to continue from there.",
         ),
         (
-            "done",  # as for a run that was terminated in KFP between two nodes
+            "done",  # a run that was terminated in KFP between two nodes
             "",
             "Not complete",
             "Pusher did not run: a condition skipped them, or the run was ended from outside.",
@@ -326,7 +326,8 @@ def test_drift_is_against_the_last_blessed_run(runs, tmp_path):
         runs.node(f"run-{i}", "Evaluator", "done", (), [blessing])
     report, page = rendered(runs)
     assert report.statistics.compared_with == "run-0"
-    # All values of one run and half of those of the other are below the middle.
+    # All values of the first run, and half of the values of the third run, lie below the middle of
+    # the range.
     assert report.statistics.features[0].drift == 0.5
     assert "0.500" in next(row for row in page.rows if row and row[0] == "x")
 

@@ -1,4 +1,4 @@
-"""Files about a run; none of them may change the outcome of the run."""
+"""Tests the note and report of a run; an error in the report must not change the outcome."""
 
 from dataclasses import dataclass, field
 from types import SimpleNamespace

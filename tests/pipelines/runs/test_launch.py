@@ -104,7 +104,7 @@ def test_a_node_by_itself_does_not_read_a_damaged_input(tmp_path, artifact):
     text = f"^node 'Read' failed: /.*/{SHARD}: shard is missing; the manifest lists it with 8 rows"
     with pytest.raises(PenstockError, match=text):
         launch_node(ir, "Read", run_id="1", store=store)
-    # In the next run, Write does not come from the cache either.
+    # In the next run, Write does not come from the cache, because its output is damaged.
     assert launch_node(ir, "Write", run_id="2", store=store).state is State.DONE
 
 
@@ -155,13 +155,13 @@ def test_the_model_pushed_last_is_the_one_that_is_served(tmp_path):
 
 
 def test_a_clock_that_goes_back_a_day_changes_nothing(tmp_path, monkeypatch):
-    """The first pushes are dated tomorrow, as if the clock had then gone back a day."""
+    """The first pushes are dated tomorrow, as if the clock went back a day after them."""
     now = time.time()
     with monkeypatch.context() as tomorrow:
         tomorrow.setattr(pusher, "time", SimpleNamespace(time=lambda: now + DAY_SECONDS))
         assert [push(tmp_path, words)[:2] for words in "AB"] == [("done", "A"), ("done", "B")]
     with sqlite3.connect(tmp_path / "metadata.sqlite") as store:
-        for table in ("Execution", "Context"):  # file times of artifacts are in TFX's cache keys
+        for table in ("Execution", "Context"):  # not Artifact: its times are in TFX's cache keys
             for moment in ("create_time_since_epoch", "last_update_time_since_epoch"):
                 store.execute(f"update {table} set {moment} = {moment} + {1000 * DAY_SECONDS}")
     store.close()
@@ -170,9 +170,9 @@ def test_a_clock_that_goes_back_a_day_changes_nothing(tmp_path, monkeypatch):
     assert [push(tmp_path, words)[:2] for words in "BABB"] == [
         ("cached", "B"), ("done", "A"), ("done", "B"), ("done", "B"),
     ]  # fmt: skip
-    # The last Pusher ran, because TFX's cache found the push that is dated tomorrow, while the
-    # served model is from another push. This Pusher found B already pushed, so there are only four
-    # versions.
+    # The last Pusher did not come from the cache, because TFX's cache found the push that is dated
+    # tomorrow, while the served model is from another push. This Pusher found B already pushed, so
+    # there are only four versions.
     versions = sorted(int(version.name) for version in (tmp_path / "serving").iterdir())
     assert versions == list(range(versions[0], versions[0] + 4))
     with open_store(SqliteStore(str(tmp_path / "metadata.sqlite"))) as handle:

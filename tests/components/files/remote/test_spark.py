@@ -69,7 +69,7 @@ def spark(cluster):
 
 
 def test_an_executor_killed_and_a_task_run_twice(spark, s3, proxy, tmp_path):
-    """Partition 1's first attempt is killed; partition 2's first attempt waits for a second."""
+    """Partition 1's first attempt is killed; partition 2's first attempt waits for its second."""
     killed, second = tmp_path / "killed", tmp_path / "second"
 
     def trouble(batches):

@@ -1,4 +1,4 @@
-"""Shared code of the image tests: makes real files of all kinds, and reads sources as mappings."""
+"""Shared code of the image tests: makes real image files, and reads their rows as mappings."""
 
 import io
 
@@ -12,7 +12,7 @@ from penstock.components.sources.open import open_source
 
 @pytest.fixture(scope="session")
 def picture():
-    """Makes four quarters in red, green, blue and white, so that a rotation is visible."""
+    """Makes a picture of four quarters in red, green, blue and white, so that rotations show."""
 
     def make(width=32, height=16, mode="RGB"):
         pixels = np.full((height, width, 3), 250, np.uint8)

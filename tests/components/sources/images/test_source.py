@@ -1,4 +1,4 @@
-"""From image files to batches and Examples: the source, the command and the node."""
+"""Tests the path from image files to batches and Examples: source, `ingest` and command."""
 
 import hashlib
 import subprocess

@@ -17,8 +17,9 @@ from tests.free_ports import free_port
 
 @pytest.fixture
 def sqlite_table(tmp_path):
-    """A function that makes a table `t` of rows in a database file. It returns the database's
-    address.
+    """A function that makes a table `t` of rows in a database file.
+
+    It returns the database's address.
     """
 
     def make(columns, rows, name="data.db"):

@@ -59,7 +59,7 @@ def images(tmp_path_factory):
 
 @pytest.fixture(params=["rows", "images"])
 def either(request, packed, images):
-    """Packed rows, copied in groups of batches, or packed images, copied batch by batch."""
+    """Packed rows, or packed images; the batches of both are copied in groups."""
     return packed if request.param == "rows" else images
 
 
@@ -82,7 +82,7 @@ def test_a_window_has_as_many_rows_as_the_options_say(images):
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory):
-    """96 rows, identified by their texts: one in `a`, two in `b`, one of three values in `c`."""
+    """96 rows; texts depend on the row: one in `a`, two in `b`, one of three values in `c`."""
     root = tmp_path_factory.mktemp("texts")
     (root / "rows/Split-train").mkdir(parents=True)
     with tf.io.TFRecordWriter(str(root / "rows/Split-train/data")) as out:
