@@ -63,7 +63,7 @@ class ShardOptions:
     """Options for the number of shards.
 
     Attributes:
-        shards: Number of shards of each split; if None, it is planned.
+        shards: Number of shards of each split; by default it is planned.
         reading_hosts: Number of hosts, or training workers, that will read the shards at the same
             time. For data of at least 10 MiB with enough rows, a planned number of shards is a
             multiple of this number.
