@@ -1,4 +1,4 @@
-"""Reads one file of a set once, for size, digest and checksums; a `Look` gets each record."""
+"""Reads a file once: checks size, digest and checksums, and passes each record to a `Look`."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -38,10 +38,10 @@ class Look:
 class FileReport:
     """Size on disk and number of records of one file, with its faults and notes in file order.
 
-    If a fault hides the rest of the file, `rows` is None, and `records` counts only the records
-    before the fault (0 in an Arrow file). Without such a fault, `is_exact` is False if the file was
-    read only in part; `records` is then an estimate. `packed` files hold Arrow batches, each of
-    which counts as a record.
+    `rows` is None if a fault hides the rest of the file, or if the file was read only in part.
+    After a fault, `records` counts only the records before it (0 in an Arrow file). If the file was
+    read only in part, `records` is an estimate, and `is_exact` is False. `packed` files hold Arrow
+    batches, each of which counts as a record.
     """
 
     file: str
@@ -85,7 +85,7 @@ def read_file(target: Target, look: Look, on_bytes: Callable[[int], None]) -> Fi
             while read.is_whole and stream.read(CHUNK_BYTES):  # read on for the digest
                 pass
     except DataError as error:
-        return FileReport(path, 0, "", 0, None, (str(error),))
+        return FileReport(path, 0, "", 0, None, (str(error),), is_exact=False)
     records, content = read.records, stream.content()
     found_faults, notes = look.findings(path)
     faults = [*read.faults, *found_faults]
@@ -120,7 +120,7 @@ class _Read(NamedTuple):
     rows: int | None  # None if a fault or an unread part hides some
     faults: list[str]
     end: int = 0  # Offset after the last good record.
-    is_whole: bool = True  # False if the look needed no more records
+    is_whole: bool = True  # False if the `Look` needed no more records
     compression: str = ""
 
 

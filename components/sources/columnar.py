@@ -119,7 +119,7 @@ class BatchSize:
 
 
 ReadGroups = Callable[[str, Sequence[int], Sequence[str], BatchSize], Iterator[pa.RecordBatch]]
-"""Yields at least the named columns of some groups of a file, best in batches of that size."""
+"""Yields at least the named columns of some groups, if possible in batches of the given size."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -162,8 +162,12 @@ class ColumnarSource(FileSource[ColumnarFile]):
                     converted = self._convert(rows, file, row + begin)
                     yield converted
                     row_bytes = converted.table.nbytes // part.num_rows
-                    size.rows = next_batch_rows(size.rows, row_bytes, most)
+                else:  # rows before the piece, decoded only because their group begins with them
+                    row_bytes = batch.nbytes // batch.num_rows
+                size.rows = next_batch_rows(size.rows, row_bytes, most)
                 row += batch.num_rows
+                if row >= piece.end:
+                    break
         if row < piece.end:
             raise DataError(
                 f"{piece.file}: rows end at {row}, the footer says {piece.end}; copy it again"
@@ -297,9 +301,8 @@ def type_columns(
     """Returns the columns of the schema or, without a schema, those of the first file.
 
     All files must have the columns that the schema requires or, without a schema, those of the
-    first file.
-
-    If the first file has only nulls in a column, the first file with values determines its kind.
+    first file. If the first file has only nulls in a column, the kind of the column comes from the
+    first file that has values in it.
     """
     schema = read_schema(options.schema_file)
     check_layouts(files, schema, options, folders)

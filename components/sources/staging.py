@@ -1,7 +1,7 @@
 """Rows that can be read only once and in order, staged as Parquet to be read in parts.
 
-A database's result and an Avro file are converted while they are read. The last column of a staged
-file is null for a good row; for a rejected row it is JSON of (column, reason, raw row).
+Rows are converted while they are read. The last column of a staged file is null for a good row; for
+a rejected row it is JSON of (column, reason, raw row).
 """
 
 import json
@@ -13,6 +13,7 @@ from itertools import islice
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from penstock.components.errors import DataError
 from penstock.components.files.content import Content, hash_file, look
 from penstock.components.files.output import Output
 from penstock.components.sources.base import Batch, Column, RejectedRow
@@ -28,7 +29,7 @@ from penstock.components.sources.parquet import inspect_parquet, read_parquet
 from penstock.components.sources.python_values import Row, convert_rows, row_json
 from penstock.components.tfrecord.sharding import MIB
 
-# A name that no column can have, because sources that are staged allow no blank name.
+# Name of the column of faults; `stage` refuses columns with blank names.
 _FAULT = " "
 # This size bounds the memory of a reader, which decodes a group of rows at once.
 _GROUP_BYTES = 16 * MIB
@@ -74,8 +75,11 @@ def stage(
 ) -> ColumnarFile:
     """Converts rows of `place` and writes them to a new file, with a column of faults.
 
-    The result's `path` is `place`, but its `content` is that of the new file.
+    The result's `path` is `place`, but its `content` is that of the new file. Raises DataError if a
+    column has a blank name.
     """
+    if any(not column.name.strip() for column in columns):
+        raise DataError(f"{place}: a column has a blank name; give it a name")
 
     def staged(some: Sequence[Row]) -> pa.RecordBatch:
         table, faults = convert_rows(some, columns, options)

@@ -1,5 +1,6 @@
-"""Parquet: types and their losses, damage, drift, and code that must not be run."""
+"""Parquet files: types, values that do not fit, damage, differences between files, batches."""
 
+import dataclasses
 import datetime
 import json
 import os
@@ -26,7 +27,7 @@ UTC = datetime.timezone.utc
 
 @pytest.fixture
 def write(tmp_path):
-    """Writes a table of arrays and returns its path."""
+    """A function that writes a table of arrays and returns its path."""
 
     def write_table(columns, name="data.parquet", **options):
         path = tmp_path / name
@@ -320,6 +321,23 @@ def test_batches_are_bounded_by_decoded_bytes(write, array):
 
 DAY = datetime.date(1970, 1, 2)
 MOMENT = datetime.datetime(1970, 1, 2)
+
+
+@pytest.mark.parametrize(("part", "most_batches"), [(0, 10), (7, 20)])
+def test_a_part_of_a_row_group_skips_the_other_rows_in_large_batches(write, part, most_batches):
+    source = open_source(write({"n": pa.array(range(40_000))}), Table())
+    assert [piece for pieces in source.cut(8) for piece in pieces][part].start == 5_000 * part
+    batches = []
+
+    def read_groups(*arguments):
+        for batch in source.read_groups(*arguments):
+            batches.append(batch.num_rows)
+            yield batch
+
+    counted = dataclasses.replace(source, read_groups=read_groups)
+    rows = [row for batch in counted.read(source.cut(8)[part]) for row in batch.table["n"]]
+    assert [row.as_py() for row in rows] == list(range(5_000 * part, 5_000 * part + 5_000))
+    assert len(batches) < most_batches
 
 
 @pytest.mark.parametrize(

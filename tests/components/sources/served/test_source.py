@@ -197,6 +197,12 @@ def test_unreadable_records_are_named(tmp_path, events, reason):
         rows_in(tmp_path / "log")
 
 
+def test_a_blank_column_name_is_refused_with_the_log(tmp_path):
+    write_lines(tmp_path / "log", call("1", {"instances": [{" ": 1}]}, {"predictions": [0.5]}))
+    with pytest.raises(DataError, match="log, joined rows: a column has a blank name"):
+        rows_in(tmp_path / "log")
+
+
 def test_another_file_is_refused(tmp_path):
     for content in (b"fare,pay\n1,2\n", b'{"fare": 1}\n', b"PAR1 and no more"):
         (tmp_path / "log").write_bytes(content)
