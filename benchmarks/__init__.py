@@ -1,1 +1,1 @@
-"""One file per claim or question: `python benchmarks/NAME.py`, `penstock bench QUESTION`."""
+"""Measurements of claims about speed, by `penstock bench NAME`, `scale.py` and `tables.py`."""

@@ -11,7 +11,7 @@ class Claim:
     """A claim that a measured ratio can settle.
 
     Attributes:
-        text: What is claimed.
+        text: The claim, as a sentence.
         wanted: Least ratio at which the claim holds.
         partly: Least ratio at which the claim holds in part; a ratio of 1 is no gain.
     """
@@ -38,7 +38,7 @@ PARALLEL_MAP_FASTER = Claim("A parallel map is faster than a serial one", 1.2, 1
 VECTORISED_FASTER = Claim("Parsing whole batches is faster than parsing single records", 2.0, 1.1)
 CACHE_FASTER = Claim("A cache makes every epoch after the first faster", 2.0, 1.1)
 
-# Penstock's own.
+# Penstock's own claims.
 ROWS_9 = Claim("Row Examples are read 9 times as fast as single records, per CPU second", 9.0, 2.0)
 PACKED_35 = Claim(
     "Packed tables are read 35 times as fast as single records, per CPU second", 35.0, 9.0

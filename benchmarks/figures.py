@@ -1,11 +1,12 @@
-"""Writes the tables in README and docs from the outcomes of `penstock bench` and of `scale.py`.
+"""Writes the tables in README and docs from the outcomes of the benchmarks.
 
-    python benchmarks/scale.py --keep             on a quiet machine; writes the tables too
-    python benchmarks/figures.py bench/*.json     after a run on a quiet machine
-    python benchmarks/figures.py                  writes the tables again
+    python benchmarks/figures.py bench/*.json     keeps outcomes of `penstock bench`, writes tables
+    python benchmarks/figures.py                  writes the tables from the kept outcomes
+    python benchmarks/scale.py --keep             runs `scale.py`, keeps its outcome, writes tables
 
-`docs/figures` keeps the outcomes; the table NAME of a document is between `<!-- figures: NAME -->`
-and `<!-- end -->`. No figure in these tables is written by hand.
+Keep only outcomes that were measured on a quiet machine. They are kept in `docs/figures`. The table
+NAME of a document is between `<!-- figures: NAME -->` and `<!-- end -->`. No figure in these tables
+is written by hand.
 """
 
 import argparse
@@ -47,8 +48,8 @@ class Line:
         question: Name of the benchmark in `penstock bench`.
         title: Beginning of the comparison's title.
         figure: `cpu_us` (less is better) or `per_second`.
-        naive: Peers that read one record at a time; the table shows the best of them.
-        tuned: The best-tuned peers; the table shows the best of them.
+        naive: Peers of the column `naive`; the table shows the best of them.
+        tuned: Peers of the column `tuned or stock peer`; the table shows the best of them.
         rows: Penstock's contender without packing.
         packed: Penstock's contender with packing.
     """
@@ -81,7 +82,7 @@ LINES = (
 
 
 def keep(outcome: Path) -> None:
-    """Keeps an outcome in `docs/figures`, rounded to four digits."""
+    """Keeps an outcome in `docs/figures`, rounded to four significant digits."""
     kept_one = _short(json.loads(outcome.read_text()))
     (ROOT / "docs/figures" / outcome.name).write_text(json.dumps(kept_one, indent=1) + "\n")
 
@@ -171,7 +172,7 @@ def stages(runs: Mapping[str, Mapping[str, Run]]) -> list[str]:
     columns.sort(key=lambda one: (one[1], CONTENDERS.index(one[0])))
     slopes = [name for name in CONTENDERS if len(runs.get(name, {})) > 1]
     headers = ["", *(f"{name}, {size:,}" for name, size in columns)]
-    headers += [f"a row more, us, {name}" for name in slopes]
+    headers += [f"us per added row, {name}" for name in slopes]
     ordered = dict.fromkeys(
         _STAGE.get(stage, stage) for run in runs["penstock"].values() for stage in run
     )
@@ -195,7 +196,7 @@ def _slope(seconds: Mapping[tuple[str, int], float], name: str) -> str:
 
 
 def memory(runs: Mapping[str, Mapping[str, Run]]) -> list[str]:
-    """Returns the table of peak memory in each stage of Penstock's taxi pipeline, MiB."""
+    """Returns the table of peak memory in each stage of Penstock's taxi pipeline, in MiB."""
     ours = runs.get("penstock", {})
     sizes = sorted(ours, key=int)
     lines = []
@@ -223,7 +224,7 @@ def verdicts() -> list[str]:
 
 
 def remote() -> list[str]:
-    """Returns the table of rows per second in a first pass, and in Penstock's next pass."""
+    """Returns the table of rows per second: in a first pass and, for Penstock, in the next pass."""
     places = kept("remote")["comparisons"]
     names = [one["name"] for one in places[0]["contenders"]]
     cells = {
@@ -247,7 +248,7 @@ def machine() -> list[str]:
 
 
 def commits() -> list[str]:
-    """Returns the list of benchmarks and the commits at which they were measured."""
+    """Returns the table of benchmarks and the commits at which they were measured."""
     names = [*dict.fromkeys(line.question for line in LINES)]
     lines = [[f"`{name}`", kept(name)["machine"]["commit"]] for name in names]
     return table(("`bench`", "measured at commit"), lines)

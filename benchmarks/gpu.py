@@ -1,8 +1,8 @@
-"""The share of time that the device waits for each input, compared with a batch on the device.
+"""Measures what share of the time the device waits for each input.
 
-Takes some ten minutes; on a new GPU it is the first command to run. Without a GPU, the networks are
-small and share the cores with their input. Idle time is the time by which the steps take longer
-than the same steps on one stored batch.
+The device counts as waiting for the time by which the steps take longer than the same steps on one
+stored batch. Without a GPU, the networks are small and share the cores with their input. Takes some
+ten minutes; on a new GPU it is the first command to run.
 """
 
 from collections.abc import Callable, Mapping
@@ -139,7 +139,7 @@ def train(
 
 
 def _device(batches: Any, rows_per_second: float) -> dict[str, float]:
-    """Returns the GB copied per second and, with a GPU, its peak memory in MiB."""
+    """Returns the GB per second of the batches and, with a GPU, its peak memory in MiB."""
     import tensorflow as tf
 
     batch = tf.nest.flatten(next(iter(batches)))

@@ -1,10 +1,10 @@
 """Runs contenders in turn, each in its own process; reports medians as Markdown and JSON.
 
 A benchmark is a module with a dataclass `Options` and two functions: `prepare(options)` makes the
-data, and `groups(options)` returns the comparisons. Its docstring has a title and says what is
-measured. A contender is a function that prepares (imports, opens) and returns the result of
-`measure`. CPU time includes the children that the process waited for; memory is the peak of the
-largest process.
+data, and `groups(options)` returns the comparisons. The module's docstring has a title and says
+what is measured. A contender is a function that prepares its work (imports, opens files) and
+returns the result of `measure`. CPU time includes the children that the process waited for; memory
+is the peak of the largest process.
 
 The command of a child process: python harness.py BENCHMARK OPTIONS [GROUP CONTENDER]
 """
@@ -37,13 +37,13 @@ _FOLDER = Path(__file__).resolve().parent
 
 # The benchmarks of `penstock bench`: modules of this folder.
 BENCHMARKS = ("formats", "gpu", "images", "ingest", "ladder", "remote", "tabular")
-# Further columns of a contender: numbers, shown as medians, and words.
+# Columns of a contender besides rate, CPU time and memory: numbers, shown as medians, and words.
 Extra = dict[str, float | str]
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One run of one contender; `rows` counts the unit of its group."""
+    """One run of one contender; `rows` is a number of rows, images or users, as its group says."""
 
     rows: float
     wall_seconds: float
@@ -54,7 +54,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Check:
-    """A claim that one contender beats the best of others.
+    """A claim that a contender beats the best of the contenders `bases`.
 
     `by` is `per_second` (more is better), `cpu_us` or an extra column (less is better).
     """
@@ -103,7 +103,7 @@ def cpu_seconds_now() -> float:
 def own_peak_mib() -> float:
     """Peak memory of this process, in MiB.
 
-    On Linux it is read from `/proc`, because `ru_maxrss` starts at the parent's peak there.
+    On Linux it is read from `/proc`, because Linux starts a child's `ru_maxrss` at its parent's.
     """
     status = Path("/proc/self/status")
     if not status.exists():
@@ -205,7 +205,7 @@ def run_script(
         DataError: The script failed.
     """
     environ = {**os.environ}
-    if python != sys.executable:  # Penstock is missing there
+    if python != sys.executable:  # its environment lacks Penstock
         environ["PYTHONPATH"] = str(_FOLDER.parent)
     done = subprocess.run([python, script, *arguments], capture_output=True, text=True, env=environ)
     if done.returncode:
@@ -239,7 +239,7 @@ def median(runs: Sequence[Measured]) -> Measured:
 
 
 def contender(name: str, measured: Measured, text: str = "") -> dict[str, Any]:
-    """Returns a contender's rate, and its CPU time per row or image."""
+    """Returns a contender's entry in the outcome: rate, CPU time per row or image, memory, note."""
     return {
         "name": name,
         "per_second": measured.rows / measured.wall_seconds,
@@ -329,14 +329,14 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def figure(value: float | str) -> str:
-    """Formats a figure as a whole number from 100 on, else with three digits: `1,234`, `12.3`."""
+    """Formats a figure: from 100 on as a whole number, else with three digits: `1,234`, `12.3`."""
     if isinstance(value, str):
         return value
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def times(ratio: float) -> str:
-    """Formats a ratio, the smaller the more decimals: `35`, `3.5`, `0.35`, `0.035`."""
+    """Formats a ratio; smaller ratios get more decimals: `35`, `3.5`, `0.35`, `0.035`."""
     digits = 0 if ratio >= 20 else 1 if ratio >= 1 else 2 if ratio >= 0.1 else 3
     return f"{ratio:,.{digits}f}"
 

@@ -1,4 +1,4 @@
-"""A network trained on photos: from JPEG files by a Python generator, and from TFRecords.
+"""Trains a network on photos, from JPEG files by a Python generator and from TFRecords.
 
 Images are then also read without a network, at 299 x 299, by a PIL loop and from packed records.
 """

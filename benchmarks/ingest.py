@@ -1,7 +1,7 @@
-"""Compares ways from CSV to TFRecord: a Python loop, TFX's stock CsvExampleGen, and Penstock.
+"""Compares converters of CSV to TFRecord: a Python loop, TFX's CsvExampleGen, and Penstock.
 
-Penstock splits rows two to one, as CsvExampleGen does; the loop does not. The measurement excludes
-imports, but includes planning and the start of workers.
+Penstock splits rows two to one, as CsvExampleGen does; the loop does not split them. The
+measurement excludes imports, but includes planning and the start of workers.
 """
 
 import os

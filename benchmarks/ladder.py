@@ -73,19 +73,19 @@ def interleave(given: Input) -> Any:
 
 
 def parallel_map(given: Input) -> Any:
-    """Also parses records in parallel."""
+    """Reads files and parses records in parallel, with batches prefetched."""
     rows = _interleaved(given).map(given.parse_one, **_parallel())
     return rows.batch(given.batch).repeat().prefetch(8)
 
 
 def vectorised_map(given: Input) -> Any:
-    """Parses whole batches at once."""
+    """Reads files in parallel, and parses whole batches at once."""
     batches = _interleaved(given).batch(given.batch)
     return batches.map(given.parse_batch, **_parallel()).repeat().prefetch(8)
 
 
 def cache(given: Input) -> Any:
-    """Keeps the parsed batches in memory."""
+    """Reads and parses in parallel, and keeps the parsed batches in memory."""
     rows = _interleaved(given).map(given.parse_one, **_parallel())
     return rows.batch(given.batch).cache().repeat().prefetch(8)
 

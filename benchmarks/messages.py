@@ -18,7 +18,7 @@ from penstock.benchmarks.harness import Measured, data_folder, make_once, measur
 from penstock.components.errors import DataError
 
 POSTS, POST_CHARACTERS = 4, 70
-# Users are made once and written repeatedly, so that making them is not measured.
+# This number of users is made before the measurement, and written repeatedly.
 DISTINCT = 20_000
 BYTES = "bytes per user"
 JSON, PROTOBUF = "JSON lines", "protobuf"
@@ -49,7 +49,7 @@ message_type { name: "User"
 
 
 def made_users(count: int = DISTINCT, *, seed: int = 7) -> list[User]:
-    """Returns users with five fields and posts each, in plain ASCII, which suits JSON best."""
+    """Returns users with five fields and four posts each, in ASCII, which suits JSON best."""
     chance = random.Random(seed)
     text = " ".join(chance.choices(_WORDS, k=50_000))
     users = []

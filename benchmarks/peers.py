@@ -1,9 +1,9 @@
 """The same rows and pixels in the files of peers, with one row per record or blocks of rows.
 
 The files with one row per record are those that the peers' documents show: tar files for
-webdataset, and ArrayRecord files for grain. Numbers are raw bytes, which Python unpacks fastest,
-and texts are a tuple. The peers shuffle as their documents recommend: webdataset shuffles shards
-and a buffer of rows, grain all rows.
+webdataset, and ArrayRecord files for grain. In each record, the numbers are raw bytes, which Python
+unpacks fastest, and the texts are a tuple. The peers shuffle as their documents recommend:
+webdataset shuffles shards and a buffer of rows, grain all rows.
 
 Tables are also written in blocks of 4,096 rows, as in Penstock's packed records. A block is a
 record of an ArrayRecord file (read by grain), an element of a saved `tf.data` dataset, or a row
@@ -34,7 +34,7 @@ Row = dict[str, Any]
 
 
 def rows_of_table(rows: int) -> Iterator[bytes]:
-    """Yields each row in the form that a peer stores."""
+    """Yields each row as the bytes that peers store."""
     for batch in table.record_batches(rows):
         floats, integers = _stacked(batch, table.FLOATS), _stacked(batch, table.INTS)
         texts = zip(*(batch[name].to_pylist() for name in table.STRINGS), strict=True)
@@ -63,7 +63,7 @@ def row_from(payload: bytes) -> Row:
 
 
 def rows_of_images(root: Path) -> Iterator[bytes]:
-    """Yields each decoded image in the form that a peer stores."""
+    """Yields each label and decoded image as the bytes that peers store."""
     import numpy as np
 
     pixels = np.load(root / "pixels.npy", mmap_mode="r")
@@ -238,7 +238,7 @@ def webdataset_batches(
 def grain_batches(
     root: Path, row: Callable[[bytes], Row] = row_from, batch: int = table.BATCH
 ) -> Iterator[Row]:
-    """Rows picked at random from all, by 16 threads."""
+    """Rows picked at random from all rows, by 16 threads."""
     import grain
     from grain.python import ArrayRecordDataSource
 
@@ -287,7 +287,7 @@ OF_IMAGES = {
 def read(
     _: Any, peer: Peer, check: Callable[..., None], root: Path, rows: int, seconds: float
 ) -> Measured:
-    """Measures a peer's reader after a first pass, in which `check` must find every row once."""
+    """Measures a peer's reader after a first pass, whose sums `check` compares with the data's."""
     batches = iter(peer.batches(root))
     check(batches, rows, root)
     # A tf.data iterator is read in the graph, as in a training.

@@ -1,4 +1,4 @@
-"""Generated photos in ten classes, and the ways to read them; JPEG of 85 KB and 500 pixels.
+"""Generated photos in ten classes, JPEG of 85 KB and 500 pixels wide, and the ways to read them.
 
 The photos are noise whose energy falls with frequency as in real photos, so that a JPEG has the
 size and the decoding time of a photo. `prepare` writes them as files, as row Examples of JPEG, as
@@ -200,7 +200,7 @@ def jpeg_rows(root: Path, size: int = SIZE) -> Any:
 def packed(root: Path, size: int = SIZE) -> Any:
     """Returns `Input.packed` batches from a window of 256 images.
 
-    Packing has decoded the pixels once.
+    The pixels were decoded when they were packed.
     """
     from penstock.training import Input, InputOptions
 

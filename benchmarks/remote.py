@@ -131,7 +131,7 @@ def _passes(
 
 
 def _open_s3(file: str) -> None:
-    """Enables s3:// in TensorFlow; one thread makes its S3 client before several need it."""
+    """Enables s3:// in TensorFlow; creates its S3 client before several threads need it."""
     import tensorflow as tf
     import tensorflow_io  # noqa: F401
 
@@ -170,7 +170,7 @@ def _gateway(store: Path, wait_ms: int, server: str) -> Iterator[str]:
 
 
 async def hold_back(socket: str, wait_ms: int) -> None:
-    """Forwards connections to a socket, and delays requests; prints its own address."""
+    """Forwards connections to a socket, and delays requests; prints the URL where it listens."""
 
     async def copy(source: asyncio.StreamReader, to: asyncio.StreamWriter, wait: float) -> None:
         while data := await source.read(2**20):

@@ -32,7 +32,7 @@ Run = Mapping[str, tuple[float, float | None]]
 
 
 def prepare(folder: Path, times: int) -> tuple[Path, int]:
-    """Writes copies of the example's trips; returns their folder and number."""
+    """Writes the trips of TFX's example `times` times; returns their folder and number."""
     from penstock.pipelines.taxi.config import example_data
 
     (source,) = Path(example_data()).glob("*.csv")

@@ -146,7 +146,7 @@ def packed(root: Path | str, columns: Sequence[str] = COLUMNS) -> Any:
 
 
 def check(batches: Iterator[Any], rows: int, root: Path) -> None:
-    """Raises DataError unless the first pass has every row once.
+    """Raises DataError if the sums of a first pass differ from those of the whole table.
 
     A batch maps names to tensors or arrays; their values are numbers, or texts as bytes.
     """

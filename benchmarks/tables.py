@@ -1,12 +1,12 @@
-"""The default model of `penstock init` on 46 real tables, beside a constant, a linear model, trees.
+"""Compares the network of `penstock init` on 46 real tables with a constant, a linear model, trees.
 
 Each table is written as CSV; `init` and `run` decide everything except the target and the columns
 to leave out. The loss is the cross-entropy or the mean squared error, on the same evaluation rows
-for all models; two models are level if their losses differ by at most two standard errors of the
-difference.
+for all models. The network is `beside` another model if their losses differ by at most two standard
+errors of the difference.
 
     python benchmarks/tables.py --out docs/figures/tables.json    10 to 40 s of CPU a table
-    python benchmarks/tables.py --out mine.json titanic turnout   two of them
+    python benchmarks/tables.py --out mine.json titanic turnout   only these two tables
 
 Tables whose result is already in the file `--out` are not run again. Needs the extra `bench`, as in
 `pip install '.[bench]'` in a clone. `figures.py` writes the table of docs/real_tables.md from
@@ -84,7 +84,7 @@ def _table(name: str) -> "pd.DataFrame":
 
 
 def contend(name: str, folder: Path) -> dict[str, Any]:
-    """Runs `init` and `run` on a table; returns all losses and the network's standing."""
+    """Runs `init` and `run` on a table; returns all losses, and whether the network is ahead."""
     import penstock
     from penstock.pipelines.starter.look import TableLook
 

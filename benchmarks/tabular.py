@@ -1,7 +1,7 @@
-"""Tables: CSV by pandas and TensorFlow, TFX's stock input, row Examples, packed; read and trained.
+"""Reads a table and trains on it, from CSV, TFX's stock input, row Examples and packed records.
 
-All contenders shuffle. The reading benchmark reads all 40 columns. Training uses the 32 numeric
-columns, and for it no contender reads the text columns.
+CSV is read by pandas and by TensorFlow. All contenders shuffle. The reading benchmark reads all 40
+columns. Training uses only the 32 numeric columns; no contender then reads the text columns.
 """
 
 import os

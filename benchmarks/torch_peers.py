@@ -1,4 +1,4 @@
-"""PyTorch's readers of the same table: MosaicML streaming, torchdata, and Penstock's TorchRows.
+"""PyTorch's readers of the generated table: MosaicML streaming, torchdata, Penstock's TorchRows.
 
     penstock bench formats --torch-python ENV/bin/python
 
@@ -19,7 +19,7 @@ from penstock.benchmarks import peers, table
 from penstock.benchmarks.harness import make_once
 from penstock.benchmarks.peers import Peer, Row
 
-# Penstock's own reader needs the last five.
+# The packages of the second line are those that Penstock's TorchRows needs besides torch.
 PACKAGES = (
     "torch", "mosaicml-streaming", "torchdata",
     "pyarrow", "pyarrow-hotfix", "lazy-loader", "psutil", "google-crc32c",
@@ -68,7 +68,7 @@ class MappedRows:
 
 
 def mds_batches(root: Path) -> Iterator[Row]:
-    """StreamingDataset, shuffled in blocks of 16,384 rows; arrays are its own ndarray columns."""
+    """StreamingDataset, shuffled in blocks of 16,384 rows; arrays are stored as ndarray columns."""
     import streaming
     from torch.utils.data import DataLoader
 

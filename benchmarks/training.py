@@ -16,7 +16,7 @@ STEPS_A_CALL = 20
 
 
 def reader(batches: Any) -> Callable[[float], int]:
-    """A function that reads for a number of seconds and returns the number of rows.
+    """Returns a function that reads for a number of seconds and returns the number of rows.
 
     `batches` is an iterator over a `tf.data.Dataset` of dicts, whose values have the rows as their
     first dimension.
@@ -53,7 +53,7 @@ def read_in_python(batches: Iterator[dict[str, Any]], seconds: float) -> int:
 
 
 def gpu_names() -> list[str]:
-    """Returns the GPUs on which TensorFlow trains here."""
+    """Returns the names of the GPUs that TensorFlow finds on this machine."""
     import tensorflow as tf
 
     details = map(tf.config.experimental.get_device_details, tf.config.list_physical_devices("GPU"))
@@ -116,7 +116,7 @@ def table_batches(read: Callable[..., Any], *given: Any) -> Any:
 
 
 def first_batch(batches: Any) -> Any:
-    """Repeats the first batch, which costs nothing: no other input can be faster."""
+    """Repeats the first batch, which costs nothing, so no other input can be faster."""
     return batches.take(1).cache().repeat().prefetch(2)
 
 

@@ -38,7 +38,7 @@ class UsageError(PenstockError, ValueError):
 
 @contextmanager
 def naming(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Adds the path to an OSError without one, such as a failed write to a full disk."""
+    """Adds the path to an OSError that has none, such as that of a write to a full disk."""
     try:
         yield
     except OSError as error:
@@ -57,7 +57,7 @@ _REMEDIES = {
 
 
 def one_line(error: Exception) -> str:
-    """Formats an error as one line; for a system error: path, reason and, if known, remedy."""
+    """Returns an error's message; for a system error: path, reason and, if known, remedy."""
     if isinstance(error, MemoryError):
         told = f" ({error})" if str(error) else ""
         return f"out of memory{told}; use fewer workers or more shards, or add memory"

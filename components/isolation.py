@@ -1,4 +1,4 @@
-"""Separates a user's function from the operation that produces its inputs, in any graph.
+"""Separates a user's function from the operations that produce its inputs, in any graph.
 
 TensorFlow 2.16 and 2.21 optimise some graphs wrongly: `reduce_max` or `reduce_min` of a monotonic
 function of a tensor reads the first output of the operation that made the tensor, even if the

@@ -23,7 +23,6 @@ MOUNT = "/penstock"
 
 
 def main() -> int:
-    """Run the pipeline."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pipeline", help="compiled pipeline file")
     parser.add_argument("--volume", type=Path, required=True, help="a folder, for uid 65532")
@@ -68,7 +67,7 @@ def _run_container(
     volumes: Mapping[str, Any],
     **options: Any,
 ) -> int:
-    """Run a task's container with its log on stdout; return its exit code.
+    """Runs a task's container with its log on stdout; returns its exit code.
 
     This replaces KFP's own function, which lets Docker remove the container when it ends. If the
     container is gone before KFP asks for the exit code, KFP counts the task as done, even if it

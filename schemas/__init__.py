@@ -4,5 +4,5 @@ from pathlib import Path
 
 
 def schema_file(use_case: str) -> str:
-    """Path of a use case's curated schema."""
+    """Returns the path of a use case's curated schema."""
     return str(Path(__file__).parent / use_case / "schema.pbtxt")

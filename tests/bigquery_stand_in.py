@@ -1,4 +1,4 @@
-"""A stand-in for BigQuery's REST API, made for these tests; its SQL is that of sqlite.
+"""A stand-in for BigQuery's REST API, made for these tests; sqlite runs the queries.
 
 It answers jobs.query, jobs.get, jobs.getQueryResults, tabledata.list and tables.list, in pages of
 `PAGE_ROWS` rows. No emulator of BigQuery's own SQL was available.

@@ -48,13 +48,13 @@ def tfx_dir():
 
 @pytest.fixture(scope="session")
 def taxi_csv(tfx_dir):
-    """15,002 real taxi trips."""
+    """The path of a CSV file with 15,002 real taxi trips."""
     return tfx_dir / "examples/chicago_taxi_pipeline/data/simple/data.csv"
 
 
 @pytest.fixture(scope="session")
 def penstock(tmp_path_factory):
-    """Runs `penstock` commands, each in a process that has already imported TFX."""
+    """An object that runs `penstock` commands, each in a process that has already imported TFX."""
     started = Penstock(tmp_path_factory.mktemp("penstock"))
     yield started
     started.close()
@@ -69,7 +69,7 @@ def shared_folder(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def taxi_run(shared_folder, penstock, taxi_csv):
-    """The taxi pipeline on a copy of the real trips, in `taxi-data/trips.csv`."""
+    """A shared run of the taxi pipeline on a copy of the real trips, `taxi-data/trips.csv`."""
     data = shared_folder / "taxi-data"
     with locked(data):
         if not data.exists():
@@ -80,12 +80,12 @@ def taxi_run(shared_folder, penstock, taxi_csv):
 
 @pytest.fixture(scope="session")
 def digits_run(shared_folder, penstock):
-    """The digits pipeline."""
+    """A shared run of the digits pipeline."""
     return SharedRun(penstock, "digits", shared_folder / "digits")
 
 
 class SmallDisk:
-    """A separate file system.
+    """A separate file system with little space.
 
     Attributes:
         folder: Folder for files.
@@ -97,13 +97,13 @@ class SmallDisk:
         self.folder.mkdir()
 
     def leave(self, size):
-        """Leave about this number of bytes free."""
+        """Fills the disk, except for about `size` bytes."""
         self._ballast.unlink(missing_ok=True)
         with self._ballast.open("wb") as file:
             os.posix_fallocate(file.fileno(), 0, shutil.disk_usage(self.folder).free - size)
 
     def free(self):
-        """Leave all space free."""
+        """Frees the space that `leave` filled."""
         self._ballast.unlink()
 
 
@@ -115,7 +115,7 @@ def _no_lines_by_time(monkeypatch):
 
 @pytest.fixture
 def our_messages(caplog):
-    """Returns a function that returns the lines logged by Penstock.
+    """A function that returns the lines that Penstock has logged.
 
     It leaves out the lines of libraries, because these depend on which tests ran earlier.
     """

@@ -181,7 +181,7 @@ class GoogleHandler(FaultyHandler):
 
 
 class GoogleStore(QuietServer):
-    """The server.
+    """The stand-in for Google's store.
 
     Attributes:
         objects: Contents of the objects in all buckets, by name.

@@ -51,11 +51,11 @@ class Started:
         self.pid = int(answers.readline())
 
     def is_running(self):
-        """Whether it is still running."""
+        """Whether the command is still running."""
         return not select.select([self._answers], [], [], 0)[0]
 
     def wait(self):
-        """Its exit code (negative if a signal ended it), stdout and stderr."""
+        """Waits for exit code (negative if a signal ended the command), stdout and stderr."""
         if self._code is None:
             self._code = int(self._answers.readline())
         files = (Path(self._request[key]) for key in ("out", "err"))
@@ -63,7 +63,7 @@ class Started:
         return subprocess.CompletedProcess(self._request["arguments"], self._code, out, err)
 
     def end(self):
-        """Kill it if it is still running."""
+        """Kills the command if it is still running."""
         if self._code is None:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
@@ -86,12 +86,12 @@ class Penstock:
         return self.start(*arguments, **more).wait()
 
     def start(self, *arguments, cwd=None, env=None, script=None, **streams):
-        """Start a command.
+        """Starts a command.
 
         Args:
             arguments: Arguments of the command.
-            cwd: Its working directory, by default this process' own.
-            env: Its whole environment, by default this process' own without `TF_USE_LEGACY_KERAS`.
+            cwd: Its working directory, by default that of this process.
+            env: Its environment, by default that of this process without `TF_USE_LEGACY_KERAS`.
             script: A Python file that is run in place of `penstock`.
             streams: Devices in place of the files `out` and `err`, a terminal for example.
         """
@@ -120,13 +120,13 @@ class Penstock:
         return self._last
 
     def run_code(self, code, *arguments, **more):
-        """Run Python code instead of `penstock`; it can import modules in `tests`."""
+        """Runs Python code instead of `penstock`; it can import modules in `tests`."""
         script = self._folder / "code.py"
         script.write_text(textwrap.dedent(code))
         return self(*arguments, script=str(script), **more)
 
     def close(self):
-        """End the server."""
+        """Ends the process whose forks run the commands."""
         if self._server is not None:
             self._server.stdin.close()
             self._server.wait()
@@ -134,7 +134,7 @@ class Penstock:
 
 
 def _serve():
-    """Requests are JSON lines on stdin; answers have two lines: process id and exit code."""
+    """Answers requests, JSON lines on stdin, with two lines each: process id and exit code."""
     folder = sys.path.pop(0)
     # Code that imports `tests` needs this entry in `sys.modules`, because IPython has a package
     # `tests`, which Python finds before a folder.
@@ -161,7 +161,7 @@ def _run(request):
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])
-    tempfile.tempdir = None  # computed again from the command's TMPDIR, instead of this process'
+    tempfile.tempdir = None  # computed again, from the command's TMPDIR
     sys.path[:0] = filter(None, request["env"].get("PYTHONPATH", "").split(os.pathsep))
     sys.argv = [request["script"] or "penstock", *request["arguments"]]
     try:

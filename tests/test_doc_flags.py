@@ -48,7 +48,7 @@ KNOWN = known_flags()
 
 
 def unknown_flags(text):
-    """Flags in a text that its command lacks; outside a command, flags that no command has."""
+    """Flags in a text that their command lacks; without a command, flags that no command has."""
     found = []
     blocks = "\n".join(body.replace("\\\n", " ") for _, body in BLOCK.findall(text))
     spans = blocks.splitlines() + INLINE.findall(BLOCK.sub("", text))

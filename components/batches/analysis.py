@@ -2,8 +2,9 @@
 
 TFT traces a preprocessing_fn into a graph of operations, which a visitor of TFT's turns into a Beam
 pipeline. The visitor in this module turns the graph into plain calls. Operations that read rows
-accumulate shard by shard, one phase after the other. All other operations are functions of small
-lists. Tracing, combiners and the writer of the SavedModel are TFT's own.
+accumulate their results shard by shard; those that need the same earlier results form a phase, in
+which the rows are read once. All other operations are functions of small lists. Tracing, combiners
+and the writer of the SavedModel are TFT's own.
 """
 
 import json
@@ -54,7 +55,7 @@ _TEMPORARY = ".temp_path"
 def analyze(
     preprocessing_fn: PreprocessingFn, schema: schema_pb2.Schema, output: str, run: RunShards
 ) -> None:
-    """Writes the folders of TFX's Transform; writes nothing if it raises NotInBatchesError."""
+    """Writes the folders of a TransformGraph; leaves nothing if it raises NotInBatchesError."""
     temporary = os.path.join(output, _TEMPORARY)
     tf.io.gfile.makedirs(temporary)
     spec = schema_utils.schema_as_feature_spec(schema).feature_spec
@@ -213,7 +214,7 @@ class _Model:
 
 
 class _Phase:
-    """Analyzers that need the same earlier results, so the rows are read once for all of them."""
+    """Analyzers that need the same earlier results; the rows are read once for all of them."""
 
     def __init__(self, model: _Model, run: Callable[["_Phase"], list[Any]]) -> None:
         self.model = model
@@ -283,9 +284,9 @@ def _check_supported(operation: Any) -> None:
         raise NotInBatchesError("a vocabulary that is shuffled or no text file")
 
 
-# Each of these functions computes an operation on short lists: it takes the operation and the
-# elements of each input, and returns elements; if the operation has several outputs, it returns one
-# element per output.
+# Each function below computes an operation on short lists: it takes the operation and the elements
+# of each input, and returns elements; if the operation has several outputs, it returns one element
+# per output.
 
 
 def _packed_merge(operation: Any, given: list[Any]) -> list[Any]:

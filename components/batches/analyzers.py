@@ -19,7 +19,7 @@ from tensorflow_transform.analyzers import (
 
 from penstock.components.batches.fallback import NotInBatchesError
 
-# Inputs of analyzers: arrays [rows, ...] by name of the tensor.
+# Inputs of analyzers: arrays [rows, ...] by their keys in the signature of the traced graph.
 Batch = Mapping[str, np.ndarray]
 
 _MAX_UNMERGED = 32
@@ -39,7 +39,7 @@ class Combine:
 
     @property
     def adds_by_element(self) -> bool:
-        """True for float32 sums per element, whose error grows with the rows of a batch."""
+        """True for float32 sums per element, whose error grows with the rows per batch."""
         kinds = WeightedMeanAndVarCombiner, NumPyCombiner
         infos = [one.output_tensor_infos() for one, _ in self._combiners if isinstance(one, kinds)]
         return any(one.dtype == tf.float32 and one.shape for several in infos for one in several)

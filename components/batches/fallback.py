@@ -9,8 +9,8 @@ Artifacts = dict[str, list[Any]]
 
 logger = logging.getLogger(__name__)
 
-# Custom property of the output artifact: why the library's own pipeline made the artifact; empty if
-# it was made in batches.
+# Custom property of the output artifact: why TFDV's, TFT's or TFMA's own pipeline made the
+# artifact; empty if it was made in batches.
 FALLBACK_PROPERTY = "not_in_batches"
 
 
@@ -28,10 +28,10 @@ def refuse(reasons: Mapping[str, object]) -> None:
 
 
 class InBatches:
-    """Mixin for TFX's executors: works in batches or, failing that, as TFX does and logs why."""
+    """Mixin for TFX's executors: works in batches; if it cannot, logs why and works as TFX does."""
 
     told_at: str  # key of the output artifact with `FALLBACK_PROPERTY`
-    work: str  # `...` in the log `not ...'s own pipeline`, as `in batches but by TFDV`
+    work: str  # such as `in batches but by TFDV`; the log has `not {work}'s own pipeline`
 
     def in_batches(
         self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]

@@ -29,7 +29,7 @@ class _Write:
     output: Output
 
     def __call__(self, task: tuple[ShardTask, str]) -> Shard:
-        """Transforms a raw shard, and writes it to a path relative to the manifest."""
+        """Transforms a raw shard; writes the result to `file`, a path relative to the manifest."""
         raw, file = task
         with self.output.new_try() as folder:
             with ShardWriter(folder, file) as writer:
@@ -43,7 +43,7 @@ class _Write:
     def _encoded(self, batch: pa.RecordBatch) -> pa.Array:
         kinds = [column.type.value_type for column in batch.columns]
         if any(map(pa.types.is_large_list, kinds)):
-            # These lists are ragged in more than one dimension. tfx_bsl's encoder writes their
+            # Large lists are ragged in more than one dimension. tfx_bsl's encoder writes their
             # values and row lengths as separate features, as the schema says.
             from tfx_bsl.coders.example_coder import RecordBatchToExamplesEncoder
 

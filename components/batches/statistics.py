@@ -1,7 +1,7 @@
-"""TFDV's statistics from whole Arrow batches, by its own generators but without Beam.
+"""Computes TFDV's statistics from whole Arrow batches, by TFDV's generators but without Beam.
 
-A `SummarizeShard` accumulates the rows of a shard, and returns the statistics of merged shards as
-TFDV's own proto.
+`SummarizeShard` accumulates the rows of a shard; its method `merged` returns the statistics of all
+shards as TFDV's proto.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,1 +1,1 @@
-"""Inspection and verification of TFRecord files, with or without a manifest."""
+"""Inspects and verifies TFRecord files, with or without a manifest; compares two data sets."""

@@ -1,8 +1,8 @@
 """Compares two data sets column by column, with the distances of the ValidationGate.
 
-Each side is a folder of row Examples, statistics that a StatisticsGen has stored, or any other
-data. The statistics of Examples are computed shard by shard; other data is first ingested into a
-temporary folder of Examples.
+Each side is a folder of row Examples, statistics that a StatisticsGen has stored, or any data that
+can be ingested. The statistics of Examples are computed shard by shard; data to ingest is first
+written to a temporary folder of Examples.
 """
 
 import json
@@ -130,7 +130,7 @@ def diff(
 def compare(
     before: Statistics, now: Statistics, *, names: tuple[str, str], limit: float
 ) -> DataDiff:
-    """Returns the differences of two data sets from their statistics; both must have rows."""
+    """Computes the differences of two data sets from their statistics; both must have rows."""
     sides = by_name(before), by_name(now)
     columns = []
     for name, distance in distances(before, now):

@@ -1,6 +1,6 @@
 """Inspects any TFRecord files at a path, without TensorFlow, and returns a report.
 
-Parses some records of each file, and reads all records if that is fast.
+Parses the first records of each file; reads up to 256 MiB, over all files, to count the records.
 """
 
 import math
@@ -19,13 +19,13 @@ from penstock.components.tfrecord.records import Record
 
 # Parsing and summarizing take 50-100 us per record: at most a tenth of a second for 1,000 records.
 DEFAULT_RECORDS = 1000
-# Maximum number of bytes to parse over all files; it takes effect if records have hundreds of
-# kilobytes.
+# Maximum number of bytes to parse over all files; it takes effect before `DEFAULT_RECORDS` if
+# records have more than about 65 KiB.
 _SUMMARY_BYTES = 64 * 2**20
 # Maximum number of bytes to read only to count and check records, over all files: a second or two.
 _COUNT_BYTES = 256 * 2**20
-# Maximum number of distinct values to count for a feature. A feature with fewer has a vocabulary; a
-# feature with more has arbitrary values.
+# Maximum number of distinct values to count for a feature. A feature with fewer is taken to have a
+# vocabulary, a feature with more to have arbitrary values.
 MAX_DISTINCT = 1000
 _SAMPLE_CHARACTERS = 40
 _SAMPLE_VALUES = 4
@@ -78,7 +78,7 @@ def inspect(
     """Inspects a TFRecord file, a folder of files, or the files that match a glob.
 
     Parses at most `max_records` records and 64 MiB over all files, from the start of each file; if
-    `max_records` is None, parses everything. Keeps `samples` distinct values of each feature.
+    `max_records` is None, parses everything. Keeps up to `samples` distinct values per feature.
     """
     survey = _Survey(samples)
     in_all = (math.inf,) * 3
@@ -194,7 +194,7 @@ class _Survey:
 
     def summaries(self) -> tuple[FeatureSummary, ...]:
         records = self.payloads.total() - self.payloads["other"] - self.payloads["packed"]
-        # An Example's features count as the context of a SequenceExample.
+        # `add` has tallied the features of Examples as `context`, too.
         place = None if self.payloads["SequenceExample"] else "features"
         return tuple(self._tallies[key].summary(records, place) for key in sorted(self._tallies))
 

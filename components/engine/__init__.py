@@ -1,1 +1,1 @@
-"""Runs tasks: in this process, in several local processes, or on Flink, Dataflow and others."""
+"""Runs tasks in this process, in several local processes, or on Flink, Dataflow or a job server."""

@@ -69,7 +69,7 @@ def run_on_beam(
     place: Output,
     make_pipeline: MakePipeline,
 ) -> Iterator[Result]:
-    """Yields the results of `run_tasks` if the engine is a Beam pipeline, which does the work."""
+    """Runs the tasks in a Beam pipeline; yields their results in order, as `run_tasks` says."""
     files = _Files.new()
     planned = _write_plan(tasks, place, files)
     if not planned:

@@ -9,7 +9,7 @@ from penstock.components.errors import UsageError
 from penstock.components.limits import check_choices, check_numbers
 
 Runner = Literal["local", "flink", "portable", "dataflow"]
-# Field with the address of each engine; it has the name of Beam's own option.
+# By runner: the field with the engine's address, which has the name of Beam's own option.
 _ADDRESSES = {"flink": "flink_master", "portable": "job_endpoint"}
 _RUNNERS = {"flink": "FlinkRunner", "portable": "PortableRunner", "dataflow": "DataflowRunner"}
 _DATAFLOW_NEEDS = ("project", "region", "temp_location", "sdk_container_image")

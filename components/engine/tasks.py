@@ -58,7 +58,7 @@ def run_tasks(
 
 @dataclass(frozen=True)
 class WithOneLineErrors(Generic[Task, Result]):
-    """Turns system errors into DataErrors, because another try here would not help."""
+    """Turns system errors into DataErrors of one line; without Beam, a task is not retried."""
 
     work: Callable[[Task], Result]
 

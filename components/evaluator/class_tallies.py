@@ -44,7 +44,7 @@ class _Classes(Tally):
         if classes < 2 or not known or actual.min() < -1 or actual.max() > classes:
             raise NotInBatchesError
         self.sums.width = width
-        # If no class reaches a threshold, none reaches a higher one.
+        # As in TFMA, a row without a predicted class at one threshold has none at later thresholds.
         none = np.logical_or.accumulate(predictions.max(axis=1)[:, None] <= thresholds, axis=1)
         predicted = np.where(none, -1, predictions.argmax(axis=1)[:, None])
         first = np.arange(len(thresholds)) * (classes + 2)
@@ -200,7 +200,7 @@ _TALLIES: dict[type, Callable[[Any], Tally]] = {
 
 
 def tally_of(computation: metric_types.MetricComputation) -> Tally:
-    """Returns the tally that, in place of a computation's combiner, adds whole batches."""
+    """Returns the tally that adds whole batches in place of a computation's combiner."""
     kinds = {type(one) for one in computation.preprocessors or ()}
     tally = _TALLIES.get(type(computation.combiner))
     if tally is not None and not kinds - {metric_types.StandardMetricInputsPreprocessor}:

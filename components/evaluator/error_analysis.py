@@ -38,7 +38,8 @@ _MOST_WRONG = 20
 _SAMPLE_ROWS = 1_024
 _SAMPLE_BYTES = 32 << 20
 _IMPORTANCE_SECONDS = 10.0
-# Number of the most important features that are shown against the target.
+# Number of the most important features for which the mean label and prediction of groups of rows
+# with similar values are written.
 _SHOWN_AGAINST = 6
 # Stands for all labels except 0 and 1 if a row has a single prediction, because a regression may
 # have any number of distinct labels.
@@ -57,8 +58,8 @@ class ErrorAnalysis:
 
     A row's error is the distance between its prediction and its label; with several classes, the
     difference between the highest prediction and the prediction of the label's class. An instance
-    is picklable. If there are several `parts`, each analysis keeps only its share of the sample's
-    bytes.
+    is picklable. `parts` is the number of analyses that are merged in the end; each keeps only its
+    share of the sample's bytes.
     """
 
     def __init__(self, eval_config: config_pb2.EvalConfig, seed: int = 0, parts: int = 1) -> None:
@@ -160,7 +161,7 @@ class ErrorAnalysis:
         }
 
     def _squared_errors(self, target: str, slices: Sequence[SliceKey]) -> dict[str, float]:
-        """Returns the standard error of the mean squared error, for slices with several rows."""
+        """Returns the standard error of the mean squared error by slice, where it is above 0."""
         numbers, (count, total, squares) = self._squares[target].between(0, len(slices))
         errors = np.sqrt(np.maximum(squares / count - (total / count) ** 2, 0) / count)
         return {
@@ -172,7 +173,7 @@ class ErrorAnalysis:
     def _importance(
         self, rows: Sequence[tf.train.Example], known: Mapping[str, Columns], predict: Predict
     ) -> Importance:
-        """Returns the mean growth of errors if a feature is shuffled, and its standard error.
+        """Returns the mean growth of errors if a feature is shuffled, and the standard error.
 
         Features that were not reached within the time limit are left out.
         """

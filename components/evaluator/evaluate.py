@@ -65,8 +65,8 @@ def evaluate(
 
     Metrics differ from TFMA's by rounding, since rows are summed in another order; they are the
     same on every engine. If a metric or the rows raise NotInBatchesError, nothing is written. For
-    the rows of `held_out`, metrics are computed only over all of them together, and written to a
-    folder of their own.
+    the rows of `held_out`, metrics are computed only over all of them together, and written to the
+    subfolder `test`.
     """
     models = model_util.verify_and_update_eval_shared_models(list(models)) or []
     work = EvaluateShard(

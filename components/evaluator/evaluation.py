@@ -27,7 +27,7 @@ MIN_SLICE_EXAMPLES = 30  # a slice with fewer rows has metrics that are mostly c
 _FEW_ROWS = 100
 
 HELD_OUT = "test"
-"""Name of the split by which nothing is chosen: no epoch, no threshold, no blessing."""
+"""Name of the split that no choice of an epoch, a threshold or a blessing depends on."""
 
 ByMetric = Mapping[str, float]
 
@@ -160,7 +160,7 @@ class Evaluation:
         metrics: Metrics by slice and name. Metrics that are not finite are left out, and so are
             areas under curves of slices whose rows all have one class.
         failures: Reasons not to bless the model, one per line.
-        deciding_metric: First metric with a threshold, or the first of all if none has one.
+        deciding_metric: First metric with a threshold, or the first metric if none has one.
         rows: Number of rows, unweighted; None if TFMA did not count them.
         weighted: Whether rows have weights, in which case there are no intervals.
         blessed: Whether all thresholds were reached; None without thresholds.
@@ -224,12 +224,15 @@ class Evaluation:
         )
 
     def worst_slices(self, count: int, *, min_examples: int = MIN_SLICE_EXAMPLES) -> list[str]:
-        """Returns the slices with the worst deciding metric; leaves out slices of few rows."""
+        """Returns the slices with the worst deciding metric; leaves out slices with few rows."""
         few = self.small_slices(min_examples)
         return [name for name in self._worst_first() if name not in few][:count]
 
     def small_slices(self, min_examples: int = MIN_SLICE_EXAMPLES) -> list[str]:
-        """Returns the slices of few rows, the worst first, and slices without the metric last."""
+        """Returns the slices with few rows, the one with the worst deciding metric first.
+
+        Slices without this metric come last.
+        """
         ordered = dict.fromkeys((*self._worst_first(), *self.metrics))
         rows = {name: self.metrics[name].get(EXAMPLE_COUNT, math.inf) for name in ordered}
         return [name for name in ordered if name != OVERALL and rows[name] < min_examples]

@@ -1,7 +1,7 @@
-"""Derives further slices and intervals from metrics by slice; drops meaningless metrics.
+"""Derives slices of missing values and intervals from metrics; drops meaningless metrics.
 
-TFMA leaves a row out of the slices of a feature that the row lacks, and returns an area under a
-curve of 0 if all rows have the same class.
+TFMA leaves a row out of the slices of a feature that the row lacks. For the area under a curve, it
+returns 0 if all rows have the same class.
 
 Intervals are computed from counts in the evaluation, without a pass over the rows. Shares have
 Wilson's score interval (Wilson 1927; Brown, Cai and DasGupta 2001 compare it with the Wald

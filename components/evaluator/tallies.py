@@ -81,7 +81,7 @@ class KeyedSums:
 
 
 class Tally(ABC):
-    """Sums of one combiner for all slices; raises NotInBatchesError for unsupported settings."""
+    """Sums that one combiner needs, by slice; NotInBatchesError for unsupported settings."""
 
     def __init__(self, combiner: Any, width: int = 1) -> None:
         self.combiner = combiner
@@ -108,7 +108,7 @@ class Tally(ABC):
 
     @abstractmethod
     def added(self, extracts: Extracts) -> Added:
-        """Returns each row's bucket, the values to add to it, and whether they count."""
+        """Returns the buckets of each row, the values to add to them, and whether they count."""
 
     @abstractmethod
     def accumulated(self, buckets: np.ndarray, sums: np.ndarray) -> Any:

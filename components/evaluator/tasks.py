@@ -1,4 +1,4 @@
-"""Evaluation in tasks: each adds the rows of a shard; sums are merged in the order of shards."""
+"""Evaluation in tasks: each sums the rows of a shard; the sums are merged in the shards' order."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -83,7 +83,7 @@ class EvaluateShard:
         return Predictor(self.eval_config, models)
 
     def __call__(self, task: ShardTask) -> Sums | str:
-        """Returns the sums; or, as text (engines pass no exceptions), why only TFMA can do this."""
+        """Returns the sums or, since engines do not pass on this error, its text."""
         payloads = read_payloads(task.file, task.shard, rows=_MOST_ROWS, size=_BATCH_BYTES)
         batches = (self.predictor.batch(np.array(records, object)) for records in payloads)
         seed = int(task.shard.sha256, 16)  # independent of the other shards in this process

@@ -1,7 +1,7 @@
 """Options of `ShardedExampleGen`, and its driver, which resolves spans and hashes the input.
 
-TFX's own key has each file's size and time stamp in whole seconds, so after an edit that keeps
-both, TFX would reuse the cached output.
+TFX's own cache key has the files' total size and checksums of their modification times in whole
+seconds. After an edit that keeps both, TFX would reuse the cached output.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ from penstock.components.sources.open import open_source
 from penstock.components.sources.options import TABLE_KINDS, KindOptions, Table
 
 _FIELD = "penstock"
-# TFX's pattern for an input without patterns.
+# Pattern that TFX sets if no `input_config` is given.
 _EVERYTHING = "*"
 # Kinds whose rows depend only on the files that `find` returns, and on files that options name.
 # None stands for a kind that is recognised from the files.
@@ -49,8 +49,7 @@ class NodeOptions:
     ingest: IngestOptions = field(default_factory=IngestOptions)
 
     def to_proto(self) -> example_gen_pb2.CustomConfig:
-        # The Struct contains the options as JSON text, because a Struct itself stores all numbers
-        # as doubles.
+        # The Struct contains the options as JSON text, because all numbers in a Struct are doubles.
         struct = struct_pb2.Struct()
         values = {"source": asdict(self.source), "ingest": asdict(self.ingest)}
         struct[_FIELD] = json.dumps(values, sort_keys=True)
@@ -144,9 +143,10 @@ def input_fingerprint(inputs: Sequence[IngestInput]) -> str:
     """Returns the sha256 (hex) of the names and contents of all files that determine the output.
 
     Data files, and files that options name (such as labels), are hashed, not parsed. The sources
-    for tables with a log, and for prepared data sets, compute a fingerprint when they are opened.
-    The rows of a database are read only once, by the executor, so a fingerprint of the database's
-    state is used here instead. If a database cannot provide one, the result differs at each call.
+    for Delta and Iceberg tables, and for prepared data sets, compute a fingerprint when they are
+    opened. The rows of a database are read only once, by the executor, so a fingerprint of the
+    database's state is used here instead. If a database cannot provide one, the result differs at
+    each call.
     """
     digest = hashlib.sha256()
     for path in _option_files(inputs[0].source):
@@ -166,7 +166,7 @@ def input_fingerprint(inputs: Sequence[IngestInput]) -> str:
 
 
 def _state(data: str, source: KindOptions) -> str:
-    """Returns the fingerprint of a database, a table with a log or a prepared data set."""
+    """Returns the fingerprint of a database, a Delta or Iceberg table or a prepared data set."""
     assert source.kind is not None
     kind = find_kind(source.kind)
     if kind.of_files:
@@ -182,7 +182,7 @@ def _option_files(source: KindOptions | None) -> list[str]:
 
 
 def _line(file: str) -> bytes:
-    # If a store reports an object's version, the content need not be read here.
+    # If the file is in a store that reports its version, the content need not be read.
     version = file.sure_version if isinstance(file, RemoteFile) else None
     try:
         version = version or hash_file(file).digest.hex()

@@ -1,4 +1,4 @@
-"""Ingests sources into an Examples folder; command, function and nodes all use this code.
+"""Ingests sources into an Examples folder, for `penstock ingest` and `ShardedExampleGen`.
 
     output/
       Split-train/data_tfrecord-00000-of-00008 ...
@@ -7,8 +7,8 @@
       manifest.json                              written last
 
 An ingest opens its sources (opening scans them), plans the shards, runs tasks that each write one
-shard of every split, and commits. The tasks, and the bytes that they write, are the same on every
-engine whose workers can reach input and output.
+shard of every split, and commits. Every engine runs the same tasks, which write the same bytes; its
+workers must be able to reach input and output.
 """
 
 import hashlib
@@ -44,9 +44,9 @@ from penstock.components.tfrecord.manifest import (
 )
 from penstock.components.tfrecord.sharding import ShardPlan, plan_shards
 
-# Number of parts of a source whose first rows are measured to estimate the size of a row. The parts
-# have equal numbers of rows. If they had equal numbers of bytes, long rows would count too much.
-# For a file whose second half has long rows, the estimate would be 1.4 times too large.
+# Number of parts of a source whose first rows are measured to estimate the size of a row. Parts of
+# text have equal numbers of bytes, not of rows, so long rows count too much. For a file whose
+# second half has long rows, the estimate is 1.4 times too large.
 _SAMPLED_PLACES = 4
 _SAMPLED_ROWS = 1000
 
@@ -72,7 +72,7 @@ def ingest(
     overwrite: bool = False,
     on_planned: OnPlanned = lambda planned: None,
 ) -> Manifest:
-    """Writes the shards of all inputs and their manifest; they appear all at once, or not at all.
+    """Writes the shards of all inputs and a manifest; the output appears complete or not at all.
 
     `on_planned` is called for each input after its scan, before anything is written.
     """
@@ -153,7 +153,7 @@ def _absolute(data: str | Sequence[str]) -> list[str]:
 
 
 def _record_bytes(source: Source) -> float:
-    """Returns the mean size of a framed record, from rows all over the source."""
+    """Returns the mean size in bytes of a framed record, estimated from a sample of the rows."""
     size = rows = 0
     for pieces in source.cut(_SAMPLED_PLACES):
         batch = next(source.read(pieces), None)

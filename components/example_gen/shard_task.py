@@ -132,7 +132,7 @@ def _bounded(batch: Batch) -> Iterator[Batch]:
 
 
 class QuarantineWriter:
-    """Context manager that writes rejected rows to one file, created for the first such row.
+    """Context manager that writes rejected rows to a file, which it creates at the first such row.
 
     Each line is an object with `file`, `line`, `row`, `column`, `reason`, and the row's bytes from
     the file: in `raw`, or in `raw_base64` if they are not UTF-8.

@@ -56,7 +56,7 @@ class Written(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SparkRows(Source):
-    names: tuple[str, ...]  # Spark gets numbers instead, as it reads a dot in a name as a path
+    names: tuple[str, ...]  # Spark gets numbers instead, as a dot in a name selects a struct field
     non_finite: str
     place: str = ""
     batches: Iterable[pa.RecordBatch] = ()  # can be read only once
@@ -128,7 +128,7 @@ def write_tfrecords(
         names = [split.name for split in splits.splits]
         plan = f"{len(results)}: one for each partition of the DataFrame"
         manifest = manifest_of([rows], names, plan, options, results)
-        # The rows of a DataFrame can be hashed only once they are written, so the fingerprint is
+        # The rows of a DataFrame can be hashed only after they are written, so the fingerprint is
         # the digest of the shards.
         manifest = replace(manifest, source_fingerprint=digest_of(manifest.shards))
         output.commit(manifest)
@@ -170,7 +170,7 @@ def _written(df: "DataFrame", work: Callable[..., Any]) -> list[Written]:
     """Returns the result of each partition's successful attempt, in the order of the partitions."""
     found = df.mapInArrow(work, "result binary").collect()
     results = [pickle.loads(row.result) for row in found]
-    results.sort(key=itemgetter(0))  # the partition
+    results.sort(key=itemgetter(0))  # by partition number
     for _, result in results:
         if isinstance(result, DataError):
             raise result

@@ -1,9 +1,9 @@
 """Divides rows into splits by the same rule as TFX's ExampleGens.
 
 A row's split depends only on its content, not on its position. The row's bucket is the sha256 of
-the serialized Example (or of one feature) modulo the number of hash buckets. Equal rows stay
-together. Data that CsvExampleGen divided before keep their splits if there is a partition feature;
-without one, only rows without nulls keep theirs. CsvExampleGen writes a null as an empty list,
+the serialized Example (or of one feature) modulo the number of hash buckets. Equal rows are in the
+same split. Rows that CsvExampleGen divided before get the same split again if there is a partition
+feature; without one, only rows without nulls do. CsvExampleGen writes a null as an empty list,
 which TFDV does not count as missing. Penstock writes it as a feature without a list, which TFDV
 counts as missing, so the bytes and their hash differ.
 
@@ -35,7 +35,7 @@ _RANGES: dict[FeatureKind, tuple[float, float]] = {
 
 
 def check_partition(options: SplitOptions, columns: Sequence[Column]) -> None:
-    """Raises UsageError if rows lack the partition feature, or if its type cannot be hashed."""
+    """Raises UsageError if the partition feature or `split_at` does not fit the columns."""
     if options.split_at is not None:
         _check_threshold(options, columns)
         return
@@ -50,9 +50,10 @@ def check_partition(options: SplitOptions, columns: Sequence[Column]) -> None:
 def assign_splits(
     table: pa.RecordBatch, digests: Iterable[bytes], options: SplitOptions
 ) -> npt.NDArray[np.int64]:
-    """Returns the index of each row's split in `options.splits`, from its sha256 or one feature.
+    """Returns the index of each row's split in `options.splits`, int64 [rows].
 
-    `digests` may be lazy, because they are read only if there is no partition feature.
+    `digests` has the sha256 of each row. It may be lazy, because it is read only if there is no
+    partition feature.
     """
     if len(options.splits) == 1:
         return np.zeros(table.num_rows, np.int64)
@@ -92,7 +93,7 @@ def _check_threshold(options: SplitOptions, columns: Sequence[Column]) -> None:
 
 
 def _is_late(table: pa.RecordBatch, name: str, threshold: str) -> npt.NDArray[np.bool_]:
-    """Returns whether each row's value reaches the threshold; texts are compared as bytes."""
+    """Returns whether each row's value is at least the threshold; texts are compared as bytes."""
     column = _complete_column(table, name)
     if pa.types.is_integer(column.type):
         # float64 would merge neighbouring whole numbers beyond 2^53.

@@ -1,1 +1,1 @@
-"""Files and addresses: listing, remote copies, and outputs that one rename makes visible."""
+"""Files and addresses: listing, local copies of remote files, and outputs that appear complete."""

@@ -1,4 +1,4 @@
-"""Distinguishes addresses of outside data from paths, and rejects those that contain a secret.
+"""Distinguishes addresses of outside data from paths, and rejects addresses that contain a secret.
 
 Addresses are stored in pipelines, metadata, logs and messages, and a password in them would be
 stored too.

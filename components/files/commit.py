@@ -30,7 +30,7 @@ from penstock.components.tfrecord.recovery import (
 
 _LOG = logging.getLogger(__name__)
 
-# `Path` reduces the two slashes of an address to one.
+# One slash is enough here, because `Path` reduces the two slashes of an address to one.
 _ADDRESS = re.compile(r"^[a-z][a-z0-9+.-]+:/", re.I)
 _MAX_NAMED = 3
 _AT_FDCWD = -100
@@ -139,7 +139,7 @@ def _refuse_address(target: str | os.PathLike[str]) -> None:
 
 
 def _refuse_place(target: str | os.PathLike[str]) -> None:
-    # `Path.exists` would raise an error in a folder without search permission.
+    # `Path.exists` is not used, because it raises an error in a folder without search permission.
     path = Path(os.path.abspath(target))
     above = next(one for one in (*path.parents, path) if os.path.exists(one))  # `/` has no parents
     if not (above.is_dir() and os.access(above, os.W_OK | os.X_OK)):

@@ -23,7 +23,7 @@ EMPTY_ADVICE = "remove it, or set `allow_empty` to skip such files"
 
 
 def fingerprint(kind: str, files: Iterable[tuple[str, bytes]]) -> str:
-    """Returns one digest (hex) of the paths of files and their sha256, in order.
+    """Returns one digest (hex) of a kind, and of the paths and sha256 of files, in the given order.
 
     Paths are relative to the files' common folder, so a moved folder has the same digest.
     """
@@ -116,7 +116,7 @@ def file_state(stream: BinaryIO) -> int:
     """Returns a number that changes when an open file is written to or replaced.
 
     It is 0 for a file that is read from a store, because only the listed version is ever read. For
-    a local file it is based on ctime, which an editor cannot preserve, unlike size and mtime.
+    a local file it depends on ctime too, which an editor cannot preserve, unlike size and mtime.
     """
     try:
         return hash(disk_state(stream.fileno()))
@@ -152,7 +152,8 @@ def open_unchanged(path: str, content: Content) -> Iterator[BinaryIO]:
 def _digest_of(path: str, state: int) -> bytes:
     """Returns a file's digest, computed once per process and state.
 
-    On some mounts, the state varies although the file does not change.
+    On some mounts, the state changes although the file does not. Without the cache, the file would
+    then be hashed again for each piece that is read.
     """
     del state
     return hash_file(path).digest

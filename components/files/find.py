@@ -36,8 +36,8 @@ EXTENSIONS = {
 }
 # Suffixes of compressed files, which follow the suffix of the kind.
 COMPRESSED = re.compile(r"\.(gz|bz2|xz|zst|zip)$")
-# Kind for checks of a manifest or a set of shards: any files in folders of any depth. An ingest has
-# no such kind.
+# Kind of finished shards, for `find` only: files in folders of any depth, which need no suffix. An
+# ingest has no such kind.
 SHARDS = "shards"
 # Kinds whose files may be in folders `column=value`, which add columns; None: kind not known yet.
 _PARTITIONED = ("csv", "parquet", "arrow", "orc", "jsonl", "avro", None)
@@ -49,8 +49,9 @@ _TABLE_FILES = ("_delta_log", "metadata/*.metadata.json")
 _MAX_NAMED = 20
 _MAX_SEARCHED = 1000
 
-# Names that are not data for any kind: hidden files, markers, checksums, leftovers of editors and
-# systems. A leading `_` does not mark such a name: cameras write _DSC0001.JPG.
+# Names that are not data for any kind: hidden files, markers, READMEs, checksums, and files that
+# editors and operating systems leave. Names with a leading `_` are not among them, because cameras
+# write _DSC0001.JPG.
 _STRAY = (
     r"^\.|^_SUCCESS$|^__MACOSX/?$|^(readme|licen[cs]e)(\.(md|txt|rst|html?))?$|^thumbs\.db$"
     r"|^desktop\.ini$|~$"
@@ -63,8 +64,8 @@ class _Rules:
     """Rules by which the files of a kind are found.
 
     `stray` matches names that are not data; folders are matched by their names with a final slash.
-    `deep` kinds have files in folders of any depth. Without `links`, links are followed only to
-    files below the same input, and an unreadable file becomes a rejected row.
+    `deep` kinds have files in folders of any depth. Without `links`, only links to files below the
+    same input are followed; all other links, pipes and devices are refused.
     """
 
     what: str
@@ -128,8 +129,8 @@ def find(inputs: str | Sequence[str], kind: str | None) -> Found:
     A file that is named explicitly is taken, whatever its name. In a glob or a folder, hidden
     files, markers (`_SUCCESS`), checksums and READMEs are ignored. In a folder of tables, only
     folders `column=value` are searched; if some files have a suffix of the kind, all files without
-    it are ignored. Names are relative to an input folder, or to the part of a glob before its first
-    folder with a wildcard.
+    it are ignored. Names are relative to an input folder or, for a glob, to the last folder before
+    the first wildcard.
     """
     given = [inputs] if isinstance(inputs, str) else list(inputs)
     if not given:
@@ -282,7 +283,7 @@ def _is_searched(folder: str, rules: _Rules) -> bool:
 
 
 def _is_of_table(folders: str) -> bool:
-    """Returns whether all folders of a path are named `column=value`, or there are none."""
+    """Returns whether all folders of a path are named `column=value`; True without folders."""
     return all("=" in one[1:] and one[0] not in "._" for one in folders.split("/") if one)
 
 
@@ -341,7 +342,7 @@ def _below(root: str, path: str) -> str:
 
 
 def _root(one: str) -> str:
-    """Returns the folder that names are relative to: for a glob, the part before a wildcard."""
+    """Returns the folder that names are relative to: for a glob, the last one before a wildcard."""
     if os.path.isdir(one):
         return one
     if is_remote(one) and not has_glob(one):
@@ -352,7 +353,7 @@ def _root(one: str) -> str:
 
 
 def _refusal(root: str) -> Callable[[str], str | None]:
-    """Returns a function that says why a path below the root is not a file, or leads outside."""
+    """Returns a function from a path to the reason to refuse it; None if the path is accepted."""
     real_root = os.path.realpath(root)
 
     @cache

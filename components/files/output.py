@@ -40,8 +40,8 @@ class Output(ABC):
     def take(self, folder: Path) -> None:
         """Moves each file below an attempt's folder to its name in the output, each in one step.
 
-        Two attempts at a task give equal bytes, so it does not matter whose file remains. Raises
-        OSError if the output was removed or the disk is full.
+        Two attempts at a task give equal bytes, so it does not matter whose file remains. A local
+        output raises OSError if it was removed or the disk is full.
         """
 
     def put(self, name: str, data: bytes) -> None:
@@ -65,11 +65,11 @@ class Output(ABC):
 
     @abstractmethod
     def move(self, name: str, to: str) -> None:
-        """Renames a taken file; only the driver may call it."""
+        """Renames a taken file (a store copies it); only the driver may call this method."""
 
     @abstractmethod
     def commit(self, manifest: Manifest) -> None:
-        """Checks the sizes of the shards against the manifest, then writes the manifest."""
+        """Compares the sizes of the shards with the manifest, then writes the manifest."""
 
 
 @contextmanager
@@ -148,7 +148,7 @@ class _LocalOutput(Output):
     @contextmanager
     def new_try(self) -> Iterator[Path]:
         folder = self.folder / WORK_DIR / uuid.uuid4().hex
-        folder.mkdir()  # without parents: a late task must not recreate a finished attempt
+        folder.mkdir()  # without parents, so that a late task cannot recreate a finished attempt
         try:
             yield folder
         finally:
@@ -158,7 +158,7 @@ class _LocalOutput(Output):
         for file in files_below(folder):
             name = file.relative_to(folder)
             for parent in reversed(name.parents[:-1]):
-                if parent.name != WORK_DIR:  # a late task must not recreate this folder
+                if parent.name != WORK_DIR:  # which a late task must not recreate
                     (self.folder / parent).mkdir(exist_ok=True)
             file.rename(self.folder / name)
 

@@ -142,9 +142,9 @@ def require_unchanged(file: RemoteFile) -> None:
 
 
 def has_glob(pattern: str) -> bool:
-    """Returns whether an address is a glob, which an http(s) address never is.
+    """Returns whether a path or an address is a glob.
 
-    Its question mark begins a query.
+    An http(s) address never is, because its question mark begins a query.
     """
     return scheme_of(pattern) not in _WEB_SCHEMES and any(c in pattern for c in "*?[")
 

@@ -11,8 +11,8 @@ from penstock.components.files.remote_system import file_system
 from penstock.components.files.retry import PRECONDITION_FAILED, retry_remote, status_of
 from penstock.components.tfrecord.sharding import MIB
 
-# Number of bytes per request. Each request costs a round trip, and is repeated as a whole if it
-# fails.
+# Maximum number of bytes per request. Each request costs a round trip, and is repeated as a whole
+# if it fails.
 BLOCK_BYTES = 8 * MIB
 # Number of bytes to read ahead, because the small columns of a Parquet file are stored next to each
 # other.

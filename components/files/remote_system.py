@@ -1,6 +1,6 @@
-"""fsspec file systems, one per scheme and process, with their own retries disabled.
+"""fsspec file systems, one per scheme and process, without the retries of the client libraries.
 
-Credentials come from the provider's own environment variables, files and metadata servers.
+Credentials come from the environment variables, files and metadata servers of the provider.
 """
 
 import os
@@ -43,7 +43,7 @@ def _make(scheme: str, process: int) -> Any:
         system = GCSFileSystem(**options)
     else:
         system = fsspec.filesystem(scheme, **options)
-    # The client's own retries are off: `retry_remote` retries, and logs each retry.
+    # The client's retries are off, because `retry_remote` retries, and logs each retry.
     system.retries = 1  # s3fs: number of tries of each call
     request = getattr(type(system), "_request", None)  # gcsfs tries six times, with tracebacks
     once = getattr(request, "__wrapped__", None)

@@ -1,7 +1,7 @@
 """Retries reads that fail temporarily, up to a limit; then raises one clear error.
 
 Local reads fail with an `OSError` whose number shows whether a retry may help; each client of a
-remote store has its own errors. A data error is never retried.
+remote store has its own errors. A `DataError` is never retried.
 """
 
 import errno
@@ -21,7 +21,7 @@ _LOG = logging.getLogger(__name__)
 WAIT_SECONDS = (0.5, 2.0, 8.0, 30.0)
 LOGIN_ADVICE = "leave it to the provider's own environment variables and files"
 _LOGIN_WANTED = "give credentials in the provider's own environment variables or files"
-# NFS, FUSE and disks report these error numbers for a server or a path that may be back within a
+# NFS, FUSE and disks report these error numbers for a server or a mount that may be back within a
 # minute.
 _TRANSIENT = {
     errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN, errno.ENOTCONN, errno.ECONNRESET,

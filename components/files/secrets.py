@@ -1,7 +1,8 @@
 """Detects secrets in clear text: by their names, in addresses, and by the prefixes of tokens.
 
 Options, addresses, commands and notes end up in files, logs and metadata that other people read.
-All checks use the patterns here. A text that only names a secret (`${DB_PASSWORD}`) contains none.
+All checks for secrets use the patterns of this module. A text that only names a secret
+(`${DB_PASSWORD}`) contains none.
 """
 
 import re
@@ -17,7 +18,7 @@ _NAME = (
     r"|(?:[\w.-]*[_-])?pwd|jwt"
     r"|(?:[\w.-]*(?:auth|access|api|refresh|id|bearer|session|security|sas)[-_]?)?token)"
 )
-# Before a colon, this name matches only in quotes, because it is also a common word of plain texts.
+# Before a colon, a name that ends in `pass` matches only in quotes: `pass` is a common word.
 _PASS = r"(?:[\w.-]*[_-])?pass"
 _SECRET_NAME = re.compile(rf"-*(?:{_NAME}|{_PASS})", re.IGNORECASE)
 # These names count only in parameters of an address, because elsewhere such words often name things
@@ -26,16 +27,16 @@ _PARAMETER = re.compile(
     rf"{_NAME}|[\w.-]*(?:pass|pwd|token|signature|credential)|passcode|pw|pswd|key|ssl_?key|key_?file|auth|code|sig",
     re.IGNORECASE,
 )
-# The last matched group of each pattern is the value. A quoted key is from JSON, whose quotes may
-# be escaped.
+# A value: in quotes (which may be escaped, as in JSON), in angle brackets, or up to a delimiter.
 _VALUE = r"(?:\\*\"([^\"]*[^\"\\])|\\*'([^']*[^'\\])|(<[^>]*>|[^\s\"'&;,)\]}]+))"
+# In each pattern, the last matched group is the value.
 _ASSIGNMENTS = (
     re.compile(rf"(?<![\w.-])(?:--)?({_NAME})(?:\\*[\"'])?\s*[=:]\s*{_VALUE}", re.IGNORECASE),
     re.compile(rf"(?<![\w.-])({_PASS})(?:\s*=|\\*[\"']\s*:)\s*{_VALUE}", re.IGNORECASE),
     re.compile(rf"(?<!\S)--({_NAME}|{_PASS})\s+(?!-){_VALUE}", re.IGNORECASE),
 )
-# Matches a part of each name above. A search for it takes a twentieth of the time of a search for
-# the patterns, so it is tried first.
+# Matches a part of every name in `_ASSIGNMENTS`. A search for it takes a twentieth of the time of a
+# search for those patterns, so it is tried first.
 _PART_OF_NAME = re.compile(
     rf"pass|secret|{_KEY}|credential|connection|pwd|jwt|token", re.IGNORECASE
 )
@@ -79,7 +80,7 @@ _FORMS = tuple(
         ("a user name in a web address", r"(?i:\bhttps?)://([^/\s:@'\"?#]+):?@"),
     )
 )
-# A block of text: at most 8 KiB, ending at a blank or comma if there is one.
+# A block of text: at most 8,192 characters, ending at a blank or comma if there is one.
 _BLOCK = re.compile(r".{1,8192}(?:[\s,]|$)|.{1,8192}", re.DOTALL)
 
 

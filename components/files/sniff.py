@@ -1,4 +1,4 @@
-"""Guesses a file's format from its first bytes, for error messages."""
+"""Guesses a file's format from its first bytes, for error messages and to recognise tables."""
 
 from penstock.components.magic import format_of
 

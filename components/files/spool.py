@@ -1,8 +1,8 @@
 """Copies of remote files on the local disk: one per machine, removed when the work is done.
 
-Readers that need a path open such a copy: seeking is free, and the bytes that are parsed are the
-bytes that were scanned, even if the original changes meanwhile. Files of stores are copied in
-blocks; files of web servers are copied in one stream, which starts again at each try.
+Readers that need a path open a copy: seeking is free, and the bytes that are parsed are the bytes
+that were scanned, even if the original changes in between. Files of stores are copied in blocks;
+files of web servers are copied in one stream, which starts again at each try.
 """
 
 import atexit

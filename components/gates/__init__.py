@@ -1,1 +1,1 @@
-"""Gates that stop a run on unfit data; also code for schema, baseline, retraining and push."""
+"""TFX nodes that check data and models, import a schema, decide on retraining, and push models."""

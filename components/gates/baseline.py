@@ -1,4 +1,4 @@
-"""Resolvers of the model that an earlier run blessed last, and of that run's data.
+"""Resolvers of the model that an earlier run blessed last, and of that run's statistics.
 
 Each resolver takes as inputs all artifacts of the kind that it returns, and all model blessings
 (`model_blessing`); `blocks/resolvers.py` creates the nodes.
@@ -41,8 +41,8 @@ class LatestOtherBlessedModelStrategy(ResolverStrategy):
 class LatestBlessedOfOtherDataStrategy(ResolverStrategy):
     """Resolves the `model` that was blessed last among those trained on other `examples`.
 
-    So a run without new data starts from the same base model as the run before, and uses the cache.
-    Otherwise, each such run would train the model of the run before further.
+    A run without new data therefore starts from the same base model as the run before, and uses the
+    cache. Otherwise, each run without new data would continue the training of the previous model.
     """
 
     def resolve_artifacts(self, store: Any, input_dict: Artifacts) -> Artifacts:
@@ -52,7 +52,10 @@ class LatestBlessedOfOtherDataStrategy(ResolverStrategy):
 
 
 class LatestBlessedStatisticsStrategy(ResolverStrategy):
-    """Resolves the `statistics` of the run that last blessed a model; ignores the `candidate`."""
+    """Resolves the `statistics` of the run that blessed a model last, except this run.
+
+    `candidate` is the statistics of this run.
+    """
 
     def resolve_artifacts(self, store: Any, input_dict: Artifacts) -> Artifacts:
         own = _ids(input_dict[CANDIDATE])

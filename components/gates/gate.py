@@ -81,7 +81,6 @@ def ValidationGate(  # noqa: N802 - TFX names a node after its function
 
 
 def statistics_by_split(statistics: ExampleStatistics) -> dict[str, Statistics]:
-    """Returns the statistics of each split of an artifact."""
     return {
         split: load_statistics(statistics, split).proto().datasets[0]
         for split in artifact_utils.decode_split_names(statistics.split_names)
@@ -146,7 +145,7 @@ def _far(split: str, now: Statistics, before: Statistics, most: float, where: st
 
 def _row_problems(manifest: Manifest, options: GateOptions) -> Iterator[str]:
     account, most = manifest.account, options.max_quarantined_share
-    # If no rows were written at all, each split without rows is already a problem of its own.
+    # If no rows were written at all, `find_problems` already reports each split without rows.
     if sum(account.written.values()) and account.quarantined_share > most:
         where = f"; see {manifest.quarantine}" if manifest.quarantine else ""
         yield (

@@ -27,7 +27,7 @@ from penstock.components.plain import from_json
 from penstock.components.sources.tfrecords.examples import read_payloads
 from penstock.components.tfrecord.example_proto import parse_example, values_of
 
-# Maximum number of list items in a message; further items are only counted.
+# Maximum number of list items in a message; the remaining items are only counted.
 _MOST_LISTED = 5
 _NO_LABEL = -1
 # 64 bits: among a hundred million different images, two have equal digests with probability 3e-4.

@@ -1,4 +1,4 @@
-"""Finds signs of leakage in a table: a feature that gives a label away, rows or ids in two splits.
+"""Finds signs of leakage: a feature that gives a label away, or equal rows or ids in two splits.
 
 Input: a sample of each split's rows. Output: the signs that were found, each with its figures. Each
 feature is cut into bins. On one half of the first split, each bin gets its mean label or, for
@@ -27,11 +27,11 @@ _ROWS_PER_BIN, _MOST_BINS = 5, 200
 _MIN_SHARE = 0.95
 # Whole numbers with at most this many distinct values are classes, otherwise quantities.
 MAX_NUMBERED_CLASSES = 20
-# A column with fewer distinct values than the first number, or more rows per value than the second,
+# A column with at most `_MIN_IDS` distinct values, or more than `_MOST_ROWS_PER_ID` rows per value,
 # contains codes (of shops, for example), which splits may share.
 _MIN_IDS, _MOST_ROWS_PER_ID = 20, 100
-# The second pattern matches the name of an entity that has several rows, such as a patient. It
-# matches no plural, because a plural is a count, and so a quantity.
+# Names of ids, and names of entities that may have several rows, such as `patient`. Plurals do not
+# match, because a column `patients` contains counts.
 _ID_NAMES = (
     re.compile(
         r"(?i:(^|[_\W])(id|uuid|guid|key|index|nr|no|number|row)$)|^(?i:id)[_\W]|[a-z]I[dD]$"
@@ -68,8 +68,8 @@ def find_leaks(
     """Returns the signs of leakage in samples of splits, over the columns that all samples have.
 
     Args:
-        splits: Rows of each split, with the training rows first; or a single table before the
-            split.
+        splits: Rows of each split, with the training rows first; or one table that is not split
+            yet.
         labels: Columns to predict. Texts, and whole numbers with few distinct values, are classes.
         left_out: Columns that the model does not get.
         group: Column by which the split is grouped: equal values are all in one split.
@@ -207,7 +207,7 @@ def _binned(values: np.ndarray) -> np.ndarray:
 
 
 def _explained(bins: np.ndarray, y: np.ndarray, *, is_class: bool) -> float:
-    """Returns the share by which predictions from bins reduce the error of a constant.
+    """Returns the share by which predictions from bins reduce the error of a constant prediction.
 
     The bins are fitted on one half of the rows; the errors are those on the other half.
     """

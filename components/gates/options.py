@@ -123,7 +123,6 @@ class RetrainOptions:
 
     @property
     def is_set(self) -> bool:
-        """Whether a limit is set."""
         return self.drift < 1 or self.new_rows > 0 or self.age_days > 0
 
 

@@ -66,7 +66,7 @@ def decide(
     *,
     age_days: float,
 ) -> tuple[bool, str]:
-    """Returns whether to retrain, and why: the limits reached or, if none was, those missed.
+    """Returns whether to retrain, and the limits that were reached or, if none was, missed.
 
     Args:
         now: Statistics of this run by split.

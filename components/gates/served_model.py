@@ -1,4 +1,7 @@
-"""Reads models in a serving folder without TensorFlow, which a cached push must not import."""
+"""Reads and checks models in a serving folder, without TensorFlow.
+
+A run that takes its push from the cache checks the served model, and need not import TensorFlow.
+"""
 
 import hashlib
 import os
@@ -16,8 +19,8 @@ DIGEST_PROPERTY = "pushed_sha256"
 def check_served(pushed: types.Artifact) -> None:
     """Raises a DataError if a pushed model was altered, or is not its folder's newest version.
 
-    A pushed model without a version, such as one from TFX's own Pusher, is not checked. The content
-    of a model is checked only at a path, not at an address.
+    Nothing is checked if the artifact has no version, as when the model was not blessed. The
+    content is checked only if Penstock's `Pusher` copied the model to a path, not to an address.
     """
     place = pushed.get_string_custom_property("pushed_destination")
     version = pushed.get_string_custom_property("pushed_version")

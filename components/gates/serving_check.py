@@ -3,9 +3,9 @@
 Input: a Model and Examples. Output: an InfraBlessing for the stock Pusher
 (`Pusher(infra_blessing=check.outputs["blessing"])`), with `serving_check.json` in it. TFX's
 InfraValidator also loads and queries the model, but it compares no answers, and it needs Docker or
-the right to create pods. The model runs in a session of its own, as in TensorFlow Serving. The
-check fails a model that works only with its training code. It also fails a model whose answers
-differ from its predictions for the same rows, transformed as for training.
+the right to create pods. The model runs in a separate session, as in TensorFlow Serving. The check
+fails a model that works only with its training code. It also fails a model whose answers differ
+from its predictions for the same rows, transformed as for training.
 """
 
 import json
@@ -57,8 +57,8 @@ def check_serving(
     """Loads a SavedModel from its folder and sends it serialized Examples, one per request.
 
     Within `options.max_skew`, the answers must equal the model's predictions for the same rows,
-    transformed by the TransformGraph in `graph`. Without it, they must equal those of the model
-    without TensorFlow's graph optimiser.
+    transformed by the TransformGraph in folder `graph`. If `graph` is None, the answers must equal
+    those of the model without TensorFlow's graph optimiser.
     """
     problems: list[str] = []
     began, seconds, times = time.perf_counter(), None, list[float]()
@@ -162,7 +162,6 @@ def ServingCheck(  # noqa: N802 - TFX names a node after its function
 
     The answers must equal the model's predictions for the same rows, transformed as for training.
     This is a test of training-serving skew.
-
 
     Args:
         model: Output of a Trainer.

@@ -1,4 +1,4 @@
-"""Compares an exported model's answers to raw Examples with the expected ones, row by row.
+"""Compares an exported model's answers, for raw Examples, with the expected answers.
 
 Input: raw rows, and the answers of a session, which equal those of TensorFlow Serving. If the model
 has the signature `predict_features`, the expected answers are those of the model on the rows as
@@ -80,7 +80,7 @@ def find_skew(
 def _optimiser_difference(
     model: str, signature: str, rows: Sequence[bytes], answers: Sequence[Values], tolerance: float
 ) -> str | None:
-    """Compares the answers with those without TensorFlow's graph optimiser; takes 1 s of CPU."""
+    """Compares the answers with those without TensorFlow's graph optimiser; costs 1 s of CPU."""
     answer_to = tf.saved_model.load(model).signatures[signature]
 
     def answers_in_python() -> list[Values]:

@@ -1,1 +1,1 @@
-"""Packs row Examples into shuffled blocks of columns, which training reads many times faster."""
+"""Packs row Examples into shuffled blocks of columns, which are many times faster to read."""

@@ -40,8 +40,8 @@ class ColumnFacts:
     # number of rows by number of values; rows without a value are not counted
     lengths: Counter[int] = field(default_factory=Counter)
     first: bytes | None = None  # first BYTES value
-    # count of each BYTES value; None if there are too many for a dictionary and the column has no
-    # ids
+    # count of each BYTES value; None if there are too many for a dictionary and the column is not
+    # stored as ids
     values: Counter[bytes] | None = field(default_factory=Counter)
     text_bytes: int = 0
     is_utf8: bool = True
@@ -79,8 +79,9 @@ class ColumnFacts:
         return kinds[0] if kinds else None
 
     def words(self, rows: int) -> list[bytes]:
-        """Returns a dictionary's sorted values, or an empty list if texts repeat too rarely.
+        """Returns the sorted values of the column's dictionary; empty if it is stored without one.
 
+        A dictionary is used if each row has at most one value and values repeat often enough.
         `rows` is the number of all rows; rows without a value count as the empty string.
         """
         values = {*(self.values or ())} | ({b""} if self.values and self.rows < rows else set())

@@ -79,7 +79,7 @@ def pack(
     options = options or PackOptions()
     folders = [examples] if isinstance(examples, str) else examples
     require_elsewhere(folders, output)
-    if not isinstance(engine, int):  # its workers have other working directories
+    if not isinstance(engine, int):  # a Beam engine's workers have other working directories
         folders = [one if is_remote(one) else os.path.abspath(one) for one in folders]
     splits = _together([split for one in folders for split in find_splits(one, options.splits)])
     if not any(split.rows for split in splits):

@@ -56,7 +56,8 @@ from penstock.components.tfrecord.sharding import MIB, ShardPlan, plan_shards, s
 _WRITTEN_BYTES = MIB
 # Number of bytes of a shard's rows that are divided among the packed shards at once.
 _DIVIDED_BYTES = 64 * MIB
-# Number of shards of a split whose first rows are sampled to estimate the size of a packed row.
+# Maximum number of shards of a split whose first rows are sampled to estimate the size of a packed
+# row.
 _SAMPLED_SHARDS = 4
 
 # int64 [parts, 3]: number of a task or packed shard, then begin and end in a file, in bytes
@@ -101,7 +102,7 @@ def plan_packing(
     options: PackOptions,
     stated: Mapping[str, StatedColumn] | None,
 ) -> PackPlan:
-    """Decides the number of packed shards: at most one per row of a split."""
+    """Decides the number of packed shards of each split: at most one per row."""
     known = {n: c.kind for n, c in stated.items()} if stated else splits[0].kinds
     kinds = frozenset(known.items())
     plans = {}
@@ -151,7 +152,10 @@ class ReadRows:
     output: Output
 
     def __call__(self, task: ReadTask) -> tuple[Facts, Parts]:
-        """Writes a shard's rows to a file, ordered by packed shard; returns facts and offsets."""
+        """Writes a shard's rows to a file, in parts that belong to one packed shard each.
+
+        Returns facts about the rows, and the offsets of the parts.
+        """
         facts = Facts()
         parts = []
         with self.output.new_try() as folder:
@@ -274,7 +278,7 @@ class WritePacked:
         return Shard(file_name, end - first, content.size, content.digest.hex())
 
     def _blocks(self, task: WriteTask, rows: int) -> Iterator[pa.RecordBatch]:
-        """Yields the rows of a shard in their order; the whole shard is in memory."""
+        """Yields the blocks of a packed shard; all its rows are in memory."""
         if not rows:
             return
         parts = [
@@ -290,7 +294,7 @@ class WritePacked:
 
     @cached_property
     def _maker(self) -> BlockMaker:
-        """Vocabularies may be large, so each process reads them once."""
+        """Block maker, which each process makes once, because vocabularies may be large."""
         ids = {
             column.name: self.output.read(column.vocabulary).split(b"\n")[:-1]
             for column in self.layout.columns

@@ -1,8 +1,8 @@
 """The order of training rows, computed from (seed, pass, shards): only numbers, no data.
 
     files     permuted in each pass
-    shares    each has one run of the rows of all files; a file may be cut between two shares
-    lanes     files are read side by side: each file goes to the lane with the fewest bytes
+    shares    the rows of the permuted files are cut into one run per share, also within a file
+    lanes     files are read side by side: each file goes to the lane with the fewest bytes so far
     stream    one block of each lane in turn, until all lanes end
     windows   consecutive rows of the stream, permuted together
 
@@ -35,8 +35,8 @@ Numbers: TypeAlias = npt.NDArray[np.int64]
 # Function of (seed, pass, window, rows) that returns a permutation of the window's rows.
 Permute = Callable[[int, int, int, int], npt.NDArray[Any]]
 
-# An item's number contains the index of its row or window in this many low bits, and the number of
-# its pass in the bits above.
+# The second number of a random operation's seed contains the index of a row or window in this many
+# low bits, and the number of the pass in the bits above.
 ROW_BITS = 40
 
 
@@ -55,7 +55,7 @@ class Order:
     lanes: int  # number of files that are read side by side; at least 1
     block_rows: int
     window: int
-    file_rows: Sequence[int] | None = None  # may be None if a single share starts at its beginning
+    file_rows: Sequence[int] | None = None  # not needed to read a single share from its beginning
     shares: int = 1  # number of shares into which the rows are cut
     share: int = 0  # index of this share, from 0
 

@@ -68,7 +68,7 @@ class PackedFile:
         self.require_unchanged()
         begins, sizes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         with pa.memory_map(self._path) as source:
-            file = self._opened(source, [])  # all columns, as pyarrow copies data if it picks some
+            file = self._opened(source, [])  # all columns: for a selection, pyarrow copies the data
             at = self._layout.schema.get_field_index(name)
             source.seek(0)
             base = source.read_buffer(1).address

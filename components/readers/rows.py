@@ -164,7 +164,7 @@ class Rows:
 
         Without `shuffle`, the rows come once, in the order of the shards, and the last batch may be
         short. With `shuffle`, the result is a stream of full batches, endless by default. It equals
-        that of `penstock.training.Input` with the same seed, batch size and window; over all
+        the stream of `penstock.training.Input` with the same seed, batch size and window. Over all
         workers, each pass has each row once.
 
         Args:

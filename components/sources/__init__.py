@@ -1,1 +1,1 @@
-"""Readers of outside data: one module per kind, each with a `Source` as `base` defines it."""
+"""Readers of outside data: a module or package per kind, which opens data as a `base.Source`."""

@@ -1,6 +1,6 @@
 """Converts Arrow values of any type to the three kinds that a `tf.train.Feature` can hold.
 
-docs/data_types.md has the mapping and what it loses. Columns are converted as a whole; only values
+docs/data_types.md has the mapping and its losses. Columns are converted as a whole; only values
 that do not fit are examined one by one, to find the reason for each.
 """
 
@@ -21,7 +21,8 @@ from penstock.components.tfrecord.feature_kind import FeatureKind
 # Factor and divisor from an Arrow unit to microseconds.
 _TO_MICROSECONDS = {"s": (10**6, 1), "ms": (10**3, 1), "us": (1, 1), "ns": (1, 10**3)}
 _UNIT = re.compile(r"\[(s|ms|us|ns)\b")
-# Below this limit, all whole numbers are exact in float64; 2**53 itself may be 2**53 + 1, rounded.
+# Below this limit, all whole numbers are exact in float64. A float64 of 2**53 may have been rounded
+# from 2**53 + 1.
 _EXACT_IN_FLOAT64 = 2**53
 
 
@@ -60,8 +61,8 @@ def fits(column: Column, arrow_type: pa.DataType) -> bool:
 def number_unit(arrow_type: pa.DataType) -> str | None:
     """Returns the unit of a numeric type, or of a list of it: `date`, `timestamp`, ... or `number`.
 
-    Values with the same unit name are counted in the same way: dates in days, all times in
-    microseconds.
+    Values of the same unit are comparable: dates count days, and all times count microseconds. The
+    result is None for a type that is not numeric.
     """
     value_type = _value_type(arrow_type)
     for name, holds in _UNITS.items():

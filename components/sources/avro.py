@@ -100,9 +100,9 @@ def _stage(
 
 
 class _Stream(HashingStream):
-    """Hashes what fastavro reads.
+    """Hashes the bytes that fastavro reads, and keeps the last ones.
 
-    It also keeps the last bytes, because fastavro skips block checksums.
+    They contain the block's checksum, which fastavro skips.
     """
 
     end = b""

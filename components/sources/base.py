@@ -56,7 +56,7 @@ class RejectedRow:
     file: str
     row: int  # Number of the data row in the file, from 1, without the header.
     line: int  # Physical line of the row, from 1; 0 if the file has no lines.
-    column: str | None  # Column at fault; None if the whole row is.
+    column: str | None  # Column at fault; None if the whole row is at fault.
     reason: str  # The fault, and what was expected instead.
     raw: bytes  # The row's bytes in the file; as JSON for binary formats.
 

@@ -15,7 +15,7 @@ FIRST_BATCH_ROWS = 16
 _MAX_GROWTH = 4
 
 Faults = dict[int, str]
-"""Reason of each value of an array that does not fit, by row index."""
+"""The reason for each value that does not fit its column, by row index."""
 RowFault = tuple[str | None, str]
 """(column at fault or None for the whole row, reason)"""
 

@@ -1,8 +1,8 @@
 """Files as a `Source`: the base class of all kinds that read files.
 
-A new kind of file is one module. The module scans each file into a `ScannedFile` (or a subclass
-with more attributes), returns `FileSource.of(...)` from its `open_<kind>`, and implements
-`read_piece`.
+A new kind of file is one module. It defines a subclass of `FileSource` that implements
+`read_piece`, and a function `open_<kind>`. That function scans each file into a `ScannedFile` (or a
+subclass with more attributes) and returns the source that the class method `of` makes of them.
 """
 
 import os
@@ -37,7 +37,7 @@ from penstock.components.sources.spread import Spread
 # where cutting is cheap. In other places, a row start must be searched for, or two workers
 # decompress the same row group.
 SNAP_SHARE = 0.25
-# Several threads help: reading and hashing release Python's lock, and reads may wait for a disk.
+# Several threads help: reading and hashing release the GIL, and reads may wait for a disk.
 _THREADS = 8
 _FILES_AT_ONCE = 64
 
@@ -48,7 +48,7 @@ T = TypeVar("T")
 class RowStart(NamedTuple):
     """Start of a row in a file, or the end of the file."""
 
-    position: int  # Byte (text) or row (all other kinds) at which a `Piece` may start.
+    position: int  # Byte (in text) or row from 0 (all other kinds) at which a `Piece` may start.
     row: int  # Number of the row within the file, from 1.
     line: int = 0  # Physical line of the row, from 1; 0 if the file has no lines.
 
@@ -86,7 +86,7 @@ class FileSource(Source, Generic[FileT]):
     ) -> SourceT:
         """Returns the source of scanned files; `fields` are the other attributes of the source.
 
-        By default, the fingerprint is a digest of the files' names and contents.
+        By default, the fingerprint is a digest of the files' relative paths and contents.
         """
         if "fingerprint" not in fields:
             digests = [(file.path, file.content.digest) for file in files]
@@ -113,7 +113,7 @@ class FileSource(Source, Generic[FileT]):
 
     @abstractmethod
     def read_piece(self, file: FileT, piece: Piece) -> Iterator[Batch]:
-        """Yields the rows of a piece of `file`."""
+        """Yields the rows of `piece`, which is a range of rows (or bytes, in text) of `file`."""
 
     def cut(self, parts: int) -> list[tuple[Piece, ...]]:
         files = self.scanned.values()
@@ -151,7 +151,10 @@ class FileSource(Source, Generic[FileT]):
                 yield self._with_partitions(batch, piece.file)
 
     def _with_partitions(self, batch: Batch, path: str) -> Batch:
-        """Adds the columns of the file's folders; values in the file must equal the folders'."""
+        """Fills the columns that the folders `column=value` of a file give.
+
+        Raises DataError if the file itself has another value in such a column.
+        """
         values, arrays = self.partitions.get(path), batch.table.columns
         if not values:
             return batch
@@ -183,7 +186,7 @@ def map_files(scan: Callable[[Item], T], items: Sequence[Item]) -> list[T]:
 def spread_files(
     scan: Callable[[str], T], paths: Sequence[str], spread: Spread, files_a_task: int = 1
 ) -> list[T]:
-    """Calls `scan` for each path, in tasks of `spread`; returns results in the paths' order.
+    """Calls `scan` for each path, in tasks that `spread` runs; returns the results in order.
 
     `scan` must be picklable.
     """
@@ -193,7 +196,7 @@ def spread_files(
 
 
 def _size(path: str) -> int:
-    """Returns a file's size in bytes; 0 if it is unknown, or if opening the file will fail."""
+    """Returns a file's size in bytes, or 0 if it cannot be found out."""
     if isinstance(path, RemoteFile):
         return path.size or 0
     with suppress(OSError):

@@ -28,7 +28,7 @@ _MERGE = "merge them into the data files, in Spark by CALL system.rewrite_data_f
 
 
 def open_iceberg(inputs: Sequence[str], options: lake.Iceberg, spread: Spread) -> ColumnarSource:
-    del spread  # unused, because only footers are read
+    del spread  # Unused: opening reads only the footers of the data files.
     place = lake.table_place(inputs, "iceberg")
     with lake.errors_named(place, f"{_HOW_TO_NAME}; if it has deletes, {_MERGE}"):
         snapshot = _snapshot(_load(place), options.as_of)
@@ -89,7 +89,7 @@ def _snapshot(table: Any, as_of: int | None) -> lake.Snapshot:
         path = task.file.file_path
         if task.delete_files:
             raise DataError(f"{path}: has rows that other files delete; {_MERGE}")
-        # The format is a string or an enum; from Python 3.11, an enum is printed with its type.
+        # The format is a string or an enum, depending on the version of pyiceberg.
         form = str(getattr(task.file.file_format, "value", task.file.file_format)).upper()
         if form != "PARQUET":
             raise DataError(f"{path}: is {form}, expected Parquet; write it as Parquet")

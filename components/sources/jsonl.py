@@ -36,8 +36,8 @@ class JsonLines(RowFileOptions):
     """One JSON object per line.
 
     Attributes:
-        sample_rows: Approximate number of rows in all, from the start of each file, from which
-            columns are inferred.
+        sample_rows: Approximate number of rows from which columns are inferred; each file gives an
+            equal share of them, from its start.
         max_row_bytes: Maximum length of a line, which bounds the memory of a row.
     """
 

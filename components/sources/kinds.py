@@ -1,4 +1,4 @@
-"""The registry of the kinds of outside data. A new kind is a module of its own and a line here."""
+"""The registry of the kinds of outside data. A new kind needs a module and an entry in `KINDS`."""
 
 import importlib
 from collections.abc import Callable, Mapping
@@ -18,8 +18,8 @@ class Kind:
 
     The opener takes (inputs, options, spread). If a kind has a `state`, its inputs are addresses,
     not files. The function at `state` takes an address and returns a digest of the data there, or
-    None if only reading the data shows whether they changed. The options of such a kind have a
-    method `with_query`, which sets the query of an input split.
+    None if only reading the data shows whether they changed. The options of a kind with a `state`
+    have a method `with_query`, which sets the query of an input split.
     """
 
     options: str
@@ -67,7 +67,7 @@ def find_kind(name: str) -> Kind:
 
 
 def options_type(kind: str | None) -> type:
-    """Returns the dataclass of a kind's options, `Table` for None; UsageError if unknown."""
+    """Returns the options class of a kind, `Table` for None; raises UsageError if unknown."""
     return find_kind(kind).options_type if kind else _load("options:Table")
 
 

@@ -1,6 +1,6 @@
-"""Tables whose logs list Parquet files, as a `Source`; deltalake reads the logs of Delta.
+"""Tables of Delta Lake and Apache Iceberg as a `Source`; their metadata lists Parquet files.
 
-`iceberg.py` reads the metadata of Iceberg tables.
+The package deltalake reads the logs of Delta tables; `iceberg.py` reads the metadata of Iceberg.
 """
 
 import hashlib
@@ -67,7 +67,7 @@ class DataFile(NamedTuple):
     """A Parquet file of a table, as the table's log describes it."""
 
     path: str
-    partitions: Mapping[str, Any]  # Values by column.
+    partitions: Mapping[str, Any]  # Partition values, by column.
 
 
 class LakeColumn(NamedTuple):
@@ -86,7 +86,7 @@ class Snapshot(NamedTuple):
 
 
 def table_place(inputs: Sequence[str], kind: str) -> str:
-    """Returns the only input, without the `/*` that a node appends."""
+    """Returns the only input, without `/*`, TFX's default pattern, which a pipeline appends."""
     if len(inputs) != 1:
         raise UsageError(f"--kind {kind} reads one table, got {len(inputs)} inputs")
     return inputs[0].removesuffix("/*").rstrip("/")
@@ -106,7 +106,7 @@ def errors_named(place: str, advice: str) -> Iterator[None]:
 def open_snapshot(
     kind: str, table: str, snapshot: Snapshot, options: LakeOptions
 ) -> ColumnarSource:
-    """Returns a version's source, with a fingerprint of the version: no data file is hashed."""
+    """Returns the source of a table's version; its fingerprint needs no hashes of data files."""
     paths = map_files(located, [one.path for one in snapshot.files])
     found = map_files(inspect_parquet, paths)
     files = [_as_listed(*pair, snapshot) for pair in zip(found, snapshot.files, strict=True)]
@@ -129,12 +129,12 @@ def open_snapshot(
 
 
 def located(path: str) -> str:
-    """Converts a location in a log to a local path, or to the remote object as it is now."""
+    """Converts a location in a log to a local path, or to the current version of a remote file."""
     if path.startswith("file:"):
         path = "/" + path.removeprefix("file:").lstrip("/")
     if is_remote(path):
         return remote_file(path)
-    with suppress(FileNotFoundError):  # the reader names the missing file
+    with suppress(FileNotFoundError):  # The reader raises an error that names the missing file.
         if not stat.S_ISREG(os.stat(path).st_mode):  # reading a pipe or device would never end
             raise DataError(f"{path}: is no regular file; restore the table from a copy")
     return path
@@ -178,7 +178,7 @@ def _arrow_type(name: str) -> pa.DataType:
 
 
 def open_delta(inputs: Sequence[str], options: Delta, spread: Spread) -> ColumnarSource:
-    del spread  # unused, because only footers are read
+    del spread  # Unused: opening reads only the footers of the data files.
     place = table_place(inputs, "delta")
     place = normal_address(place) if is_remote(place) else os.path.realpath(place)
     with errors_named(place, _DELTA_ADVICE):
@@ -201,8 +201,8 @@ def _delta_table(place: str, version: int | None) -> Any:
 
 
 def _delta_snapshot(table: Any, place: str) -> Snapshot:
-    # Deletion vectors are requested for every table, because a log may contain some that the
-    # table's protocol does not list.
+    # Every table is asked for deletion vectors, because a log may contain some although the table's
+    # protocol does not list this feature.
     for batch in table.deletion_vectors():
         for file in _values(batch, "filepath"):
             raise DataError(

@@ -23,7 +23,7 @@ def open_source(
     options: KindOptions | None = None,
     spread: Spread | None = None,
 ) -> Source:
-    """Opens outside data: checks and counts all of it, and determines fingerprint and types.
+    """Opens outside data: counts its rows, and determines its fingerprint, columns and types.
 
     `pattern` is a file, a folder, a glob (`**` is recursive) or several of them; for kinds that do
     not read files, an address. Without options, the kind is recognised and its default options

@@ -1,8 +1,8 @@
 """Options that several kinds of source share, and their checks.
 
-An options class is a frozen dataclass with its own `kind`. All other fields are strings, numbers,
-booleans or tuples of strings, so that they can be stored as JSON and set by flags of `penstock
-ingest`.
+An options class is a frozen dataclass with a field `kind`. All other fields are strings, numbers,
+booleans or tuples of strings, so that they can be stored as JSON and set by flags of the command
+`penstock ingest`.
 """
 
 import math
@@ -16,13 +16,14 @@ from penstock.components.tfrecord.sharding import MIB
 
 TABLE_KINDS = ("csv", "parquet", "arrow", "orc", "jsonl", "avro")
 NON_FINITE = ("reject", "null", "keep")
-# Allowed values of text options that several kinds have, and upper limits of numbers.
+# Allowed values of text options that several kinds have.
 _CHOICES = {
     "extra_columns": ("reject", "drop"),
     "nested": ("reject", "json"),
     "non_finite": NON_FINITE,
 }
-_MOST = {"max_row_bytes": 2**30}  # Arrow's offsets in a block of text are int32.
+# Upper limits of numbers: Arrow's offsets in a block of text are int32.
+_MOST = {"max_row_bytes": 2**30}
 _TAB = {"tab": "\t", "\\t": "\t"}  # A tab is hard to type in a shell.
 
 
@@ -55,7 +56,6 @@ class ColumnOptions(KindOptions):
             to columns that are not in the sample or whose type no feature can hold. `reject` stops
             and names such a column (in JSON Lines and Avro, it rejects the row); `drop` leaves
             these columns out.
-
         non_finite: NaN and infinity in columns of floats: `reject` the row, read as `null`, or
             `keep`. A finite number beyond float32 is always rejected.
         allow_empty: Whether a file without rows is accepted.
@@ -125,9 +125,9 @@ class Csv(ColumnOptions):
 
 @dataclass(frozen=True)
 class Table(Csv):
-    """Files whose kind is recognised by name or content; this is the default.
+    """Files whose kind is recognised by name or content; the default options.
 
-    If the kind is not CSV, only the options that it has are used.
+    If the kind is not CSV, only the options that this kind has are used.
 
     Attributes:
         kind: A kind of table files, such as `csv`; None to recognise it.
@@ -146,7 +146,7 @@ class Table(Csv):
 
 @dataclass(frozen=True)
 class RowFileOptions(ColumnOptions):
-    """Options shared by JSON Lines and Avro.
+    """Options shared by JSON Lines, Avro and logs of served models.
 
     Attributes:
         nested: Objects, maps and lists of lists: `reject` stops and names the column, `json` makes
@@ -159,9 +159,9 @@ class RowFileOptions(ColumnOptions):
 def check_fields(options: Any, **choices: Collection[str]) -> None:
     """Raises UsageError if a field's type differs from that of its default (int, bool, strings).
 
-    A number may be 0 only if its default is 0. `kind` must keep its default unless that is None.
-    Text fields with `choices` must have one of these; other texts and fields whose default is None
-    are not checked.
+    A number may be 0 only if its default is 0. `kind` must keep a default that is not None. Text
+    fields with `choices` must have one of these; other texts and fields whose default is None are
+    not checked.
     """
     known: dict[str, Collection[str]] = {**_CHOICES, **choices}
     for field in fields(options):

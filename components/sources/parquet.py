@@ -1,9 +1,9 @@
 """Parquet files as a `Source`. All readers of Parquet tables use `open_reader`.
 
 A 96-bit timestamp (Impala, Hive, older Spark) is a Julian day and nanoseconds since its midnight.
-It is read in microseconds, which cover its range; nanoseconds would overflow before 1677 and after
-2262. Arrow's own writer stores times before 1970 with negative nanoseconds, which its reader reads
-as other times. So columns of 96-bit timestamps are refused in files that Arrow wrote.
+It is read in microseconds, because nanoseconds would overflow before 1677 and after 2262. Arrow's
+own writer stores times before 1970 with negative nanoseconds, which Arrow's reader reads as other
+times. So columns of 96-bit timestamps are refused in files that Arrow wrote.
 """
 
 from collections.abc import Iterator, Sequence
@@ -73,9 +73,9 @@ def inspect_parquet(path: str) -> ColumnarFile:
 
 
 def _checked(path: str, schema: pa.Schema, metadata: pq.FileMetaData) -> pa.Schema:
-    """Refuses 96-bit timestamps that Arrow wrote.
+    """Returns the schema with the type of intervals, which Arrow reads as bytes.
 
-    Sets the type of intervals, which Arrow reads as bytes.
+    Raises DataError for 96-bit timestamps that Arrow wrote.
     """
     for leaf in map(metadata.schema.column, range(metadata.num_columns)):
         if leaf.physical_type == "INT96" and str(metadata.created_by).startswith(_ARROW):

@@ -31,11 +31,11 @@ _INTEGER = re.compile(PLAIN_INTEGER)
 
 SourceT = TypeVar("SourceT", bound=FileSource[Any])
 Folders = Mapping[str, Mapping[str, str | None]]
-"""Text of each column, by path; empty for a file outside such folders."""
+"""Values of a file's folders `column=value` as texts: by path, then by column."""
 
 
 def find_folders(files: Sequence[str], inputs: Sequence[str]) -> Folders:
-    """Returns the columns of the folders below the deepest common folder of all inputs."""
+    """Returns each file's values from its folders below the deepest common folder of the inputs."""
     root = _shared_root(inputs, {identity(path) for path in files})
     return {path: _texts(path, identity(path).split("/")[len(root) : -1]) for path in files}
 
@@ -63,7 +63,7 @@ def _texts(path: str, folders: Sequence[str]) -> dict[str, str | None]:
 
 
 def _shared_root(inputs: Sequence[str], files: Collection[str]) -> list[str]:
-    """Returns the common folders of all inputs; for a glob, up to its first wildcard."""
+    """Returns the names of the folders that all inputs share; a glob ends at its first wildcard."""
     folders = []
     for one in inputs:
         place = normal_address(one) if is_remote(one) else os.path.abspath(one)

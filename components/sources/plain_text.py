@@ -118,7 +118,10 @@ class LineSource(TextSource):
 
 
 def open_text(inputs: Sequence[str], options: Text, spread: Spread) -> Source:
-    """Lists and hashes text files; rows have `text`, `filename` and, for lines, `line`, from 1."""
+    """Lists and hashes text files.
+
+    Rows have `text`, `filename` and, if they are lines, their number `line`, from 1.
+    """
     if options.unit == "line":
         return _open_lines(inputs, options, spread)
     convert = partial(_document, encoding=options.encoding, allow_empty=options.allow_empty)

@@ -179,7 +179,7 @@ class ValueSample:
                 values.update(_class(item) for item in items if item is not None)
 
     def columns(self, nested: str) -> tuple[Column, ...]:
-        """Returns the columns in the order of their appearance; DataError for forbidden nesting."""
+        """Returns the columns in order of appearance; raises DataError for forbidden nesting."""
         return tuple(self._column(name, nested) for name in self._shapes)
 
     def _column(self, name: str, nested: str) -> Column:
@@ -195,7 +195,7 @@ class ValueSample:
     def feature(self, name: str) -> tuple[FeatureKind | None, bool]:
         """Returns (kind, is_list).
 
-        `kind` is None if there is no value, and BYTES if most values are nested.
+        `kind` is None if the sample has no value, and BYTES if most values are nested.
         """
         shape, values = self._shape(name), self._values[name]
         if shape == "nested":

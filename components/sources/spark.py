@@ -1,4 +1,4 @@
-"""Checks folders of Spark or Hadoop: refuses them while their job, or a copy, is unfinished."""
+"""Refuses folders that Spark or Hadoop wrote if the job or a copy of a file is unfinished."""
 
 import os
 import re
@@ -18,7 +18,9 @@ _UNFINISHED = re.compile(r"(part-.*)\._COPYING_")
 
 
 def require_finished(inputs: Sequence[str], files: Sequence[str]) -> None:
-    """Raises DataError for an input folder with Spark's part files but without `_SUCCESS`.
+    """Raises DataError for a folder with Spark's part files but without `_SUCCESS`.
+
+    A local folder with an unfinished copy of a part file is an error, too.
 
     `files` are the data files that were found in the inputs. A glob is not checked, because it may
     match part files in any folder. A folder `column=value` is not checked, because it is only a

@@ -14,15 +14,15 @@ from penstock.components.tfrecord.sharding import MIB
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-# Below this size, several processes save little: one takes 0.5 s to start, and 150 MiB could be
-# scanned in that time.
+# Below this size, several processes save little: a process takes 0.5 s to start, and 150 MiB could
+# be scanned in that time.
 _WORTH_PROCESSES_BYTES = 256 * MIB
-# An engine takes 5 s or more to start; meanwhile, one process scans 1 GiB.
+# A Beam engine takes 5 s or more to start; one process scans 1 GiB in that time.
 _WORTH_ENGINE_BYTES = 2048 * MIB
 
 
 class Spread(ExitStack):
-    """Runs tasks in this process or, for large inputs, in several processes or on an engine.
+    """Runs tasks in this process or, for large inputs, in several processes or on a Beam engine.
 
     It is a context manager; its workspace, which all workers can reach, is removed at the end.
     """

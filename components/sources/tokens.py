@@ -42,9 +42,9 @@ _CLASSES = {
 # Patterns that match every text in these classes whose value is beyond int64 (integers) or float32
 # (floats), and some others.
 _MAY_BE_LONG = {"integers": "[0-9]{19}", "floats": "[eE]|[0-9]{38}"}
-# If more than this share of the numbers is padded, the column is taken to contain codes; otherwise
-# it contains quantities, some of them badly written. A numeric column reads "007" as 7, as Arrow
-# does, because finding such values would increase the cost of parsing by half.
+# If more than this share of the numbers has leading zeros or a plus sign, the column is taken to
+# contain codes, otherwise quantities, some of them badly written. A numeric column reads "007" as
+# 7, as Arrow does, because finding such values would increase the cost of parsing by half.
 _MAX_PADDED_SHARE = 0.01
 
 # Number of characters of a wrong value that a message shows.
@@ -89,7 +89,10 @@ def to_int64(text: str, non_finite: str) -> int | None:
 
 
 def to_float32(text: str, non_finite: str) -> float | None:
-    """Parses a number within float32; None for NaN or infinity if `non_finite` is `null`."""
+    """Parses a number within float32.
+
+    Returns None for NaN or infinity if `non_finite` is `null`.
+    """
     text = text.strip(SPACES)
     if _FLOAT.fullmatch(text):
         number = float(text)

@@ -38,8 +38,8 @@ from penstock.components.tfrecord.sharding import MIB
 FILENAME = Column("filename", FeatureKind.BYTES)
 SIZE = Column("size", FeatureKind.INT)
 LABEL = Column("label", FeatureKind.BYTES)
-# Batches are small, because a worker holds two of them. A batch costs a millisecond, or 20 us for
-# each of its images of 75 KB; batches of 8 MiB would save 8 us per image.
+# Batches are small, because a worker holds two of them. A batch has a fixed cost of a millisecond,
+# or 20 us per image of 75 KB; batches of 8 MiB would save 8 us per image.
 _BATCH_BYTES = 4 * MIB
 # Number of bytes that quarantine keeps from the start of a bad file; the file itself stays in
 # place.
@@ -48,7 +48,7 @@ _KEPT_BYTES = 64
 _FILES_A_TASK = 1024
 
 Values = tuple[Any, ...]
-"""Values of those columns of a row that the file's bytes give; the first is the content."""
+"""Values of a row that are made from the file's bytes; the first is the content."""
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,8 @@ class FileList(ScannedFile):
 
     path: str = "the list of files"
     entries: tuple[tuple[str, Content], ...]  # Path and content of each file.
-    facts: pa.RecordBatch  # Facts about each entry that need no content, such as its name.
-    rejected: tuple[RejectedRow, ...]  # Rows that the scan rejected; they come after the others.
+    facts: pa.RecordBatch  # Values of each entry that the scan knows, such as its name.
+    rejected: tuple[RejectedRow, ...]  # Rows that the scan rejected; they come after the entries.
     first: int = 0  # If this is a slice: row of its first file in the whole list.
 
     def for_reading(self, start: int, end: int) -> "FileList":
@@ -110,7 +110,7 @@ class FileList(ScannedFile):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class WholeFileSource(FileSource[FileList]):
-    """Files with one row each: the values that `convert` returns, then the facts of the list."""
+    """One row per file: the values that `convert` returns, then the file's row of `facts`."""
 
     max_bytes: int  # Maximum size of a file; a larger one is rejected unread.
     # Converts bytes and path of a file to its values, or to None if it is blank; raises
@@ -123,7 +123,7 @@ class WholeFileSource(FileSource[FileList]):
         return files.facts
 
     def read_piece(self, file: FileList, piece: Piece) -> Iterator[Batch]:
-        """Yields a slice of the files, in batches of about 4 MiB unless one file is larger."""
+        """Yields a slice of the files; a batch ends at 4 MiB or at the maximum number of rows."""
         # The first batch is small, because it may be decoded only to measure the size of records.
         rows, size, most = dict[int, Values | RejectedRow | None](), 0, FIRST_BATCH_ROWS
         for at in range(piece.start - file.first, piece.end - file.first):
@@ -249,7 +249,7 @@ def open_whole_files(
 ) -> WholeFileSource:
     """Lists and hashes documents or binary files.
 
-    `columns` are the content, then `FILENAME` and `SIZE` or one of these; `convert` is picklable.
+    `columns` are the content, then `FILENAME`, `SIZE` or both. `convert` must be picklable.
     """
     found = find(inputs, kind)
     every = range(len(found.entries))

@@ -1,8 +1,8 @@
 """Checks shards against their manifest, as every reader does before it reads.
 
-Input: a folder of Examples, a split's folder, a shard or a pattern of shards. Output: the manifest,
-if every listed shard has the listed size and digest and the folders of the splits contain no other
-files.
+A path selects shards: a folder of Examples, a split's folder, a shard or a pattern of shards. Each
+selected shard must have the size and digest that the manifest lists. The folders of the splits must
+not contain other files, unless the reader opens only the listed ones.
 
 A digest costs 0.8 ms per MiB, so it is computed once for each state of a file: `.digests.json`
 beside the manifest stores it by inode, size, mtime and ctime. Every write, rename or `touch`
@@ -37,8 +37,8 @@ from penstock.components.tfrecord.manifest import (
 from penstock.components.tfrecord.recovery import recover
 from penstock.components.tfrecord.sharding import split_dir
 
-# Age from which a file counts as settled: longer than the tick of any file system's clock (FAT: 2
-# s).
+# Age from which a file counts as settled. It is longer than the tick of any file system's clock,
+# which is up to 2 s (FAT).
 _SETTLED_NS = 3 * 10**9
 _HASHING_THREADS = 4
 
@@ -237,7 +237,7 @@ def _checked_remote(folder: str) -> Manifest:
     try:
         with gfile.GFile(path) as file:
             manifest = Manifest.from_json(file.read(), path)
-    except Exception as error:  # classes of tf.errors, which exist only after importing TensorFlow
+    except Exception as error:  # of tf.errors, which only `_remote` imports
         if isinstance(error, DataError):
             raise
         raise DataError(f"{path}: cannot be read ({one_line(error)})") from error
@@ -277,7 +277,7 @@ def _cut(place: object, shard: Shard, size: int) -> str:
 
 
 def _root_of(folder: Path, *, is_split: bool) -> Path | None:
-    """Returns the manifest's folder: a folder of Examples itself, or the folder above a split."""
+    """Returns the manifest's folder: `folder` itself, or the folder above it if it is a split."""
     if not is_split and (folder / MANIFEST_NAME).is_file():
         return folder
     is_split = folder.name.startswith(split_dir("")) and (folder.parent / MANIFEST_NAME).is_file()

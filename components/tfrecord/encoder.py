@@ -32,7 +32,7 @@ TAG_1 = b"\x0a"
 TAG_2 = b"\x12"
 LIST_TAGS = {pa.binary(): b"\x0a", pa.float32(): b"\x12", pa.int64(): b"\x1a"}
 
-Part = Any  # pa.Array or pa.Scalar; pyarrow ships no types
+Part = Any  # pa.Array or pa.Scalar; pyarrow ships no type hints
 IntArray = npt.NDArray[np.int64]
 
 
@@ -135,7 +135,7 @@ def _number_bytes(values: pa.Array) -> tuple[IntArray, npt.NDArray[np.uint8]]:
 
 
 def _varints(numbers: npt.NDArray[np.int64]) -> tuple[IntArray, npt.NDArray[np.uint8]]:
-    """Returns base-128 varints, lowest group first; a negative number takes ten bytes."""
+    """Returns lengths and bytes of base-128 varints; a negative number takes ten bytes."""
     unsigned = numbers.view(np.uint64)
     largest = int(unsigned.max(initial=0))
     width = len(varint(largest))

@@ -35,10 +35,10 @@ def feature_spec(
     | `shape` of d dimensions | FixedLen of that shape |
     | `value_count` with min = max = n, or at most 1 | FixedLen `[n]`, or `[1]` |
     | another number of values, or none given | VarLen |
-    | `ragged_tensor`, written for a `preprocessing_fn` that returns a RaggedTensor | Ragged |
+    | `ragged_tensor`, which TFT writes if `preprocessing_fn` returns a RaggedTensor | Ragged |
 
-    If the presence of a FixedLen feature is not 1.0, rows without it get 0, 0.0 or "". A row with
-    an empty list for a feature counts as present and gets no default, so name such a feature in
+    If `presence.min_fraction` of a FixedLen feature is not 1.0, rows without it get 0, 0.0 or "".
+    An empty list of values does not get this default, so name a feature with empty lists in
     `var_len`.
 
     Args:

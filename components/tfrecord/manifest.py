@@ -1,7 +1,7 @@
 """The manifest of a set of shards: the files, their source, and the row counts.
 
-`manifest.json` is written last, beside the `Split-*/` folders; its presence commits the output. For
-`read_manifest`, a folder without a manifest has no shards, whatever files it contains.
+`manifest.json` is written last, beside the `Split-*/` folders; its presence commits the output.
+`read_manifest` refuses a folder without a manifest, whatever files it contains.
 """
 
 import hashlib
@@ -53,7 +53,11 @@ MAX_QUARANTINED_SHARE = 0.01
 
 @dataclass(frozen=True)
 class RowAccount:
-    """Counts of all rows that were read, including blank ones; ValueError if they do not add up."""
+    """Counts of all rows that were read, including blank ones.
+
+    Raises:
+        ValueError: The counts do not add up.
+    """
 
     read: int
     written: Mapping[str, int]
@@ -175,7 +179,7 @@ class Manifest:
 
     @classmethod
     def from_json(cls, text: str, path: str) -> "Manifest":
-        """Parses the text of the manifest at `path`; DataError if it is invalid."""
+        """Parses the text of the manifest at `path`; raises DataError if it is invalid."""
         try:
             raw = json.loads(text)
             version = raw.pop("version")
@@ -209,7 +213,7 @@ def write_manifest(directory: str | os.PathLike[str], manifest: Manifest) -> Non
 
 
 def read_manifest(directory: str | os.PathLike[str]) -> Manifest:
-    """Reads the manifest of a folder of shards; DataError if it is missing or invalid."""
+    """Reads the manifest of a folder of shards; raises DataError if it is missing or invalid."""
     path = Path(directory) / MANIFEST_NAME
     recover(path)
     try:

@@ -24,8 +24,8 @@ from penstock.components.tfrecord.framing import FOOTER_BYTES, HEADER_BYTES, mas
 # Limit of protocol buffers. A larger length means damage or an attack on memory.
 MAX_RECORD_BYTES = 2**31 - 1
 _USUAL_RECORD_BYTES = 2**24
-# Number of distinct record headers that are cached after their check. The cache saves 0.7 us per
-# record and takes at most 10 MB.
+# Maximum number of distinct record headers that are cached after their check. The cache saves
+# 0.7 us per record and takes at most 10 MB.
 _MAX_KNOWN_HEADERS = 2**16
 
 

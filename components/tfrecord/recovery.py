@@ -1,4 +1,4 @@
-"""Restores outputs whose replacement was killed half-way; any reader may find such an output.
+"""Restores outputs that a killed process left half replaced; any reader may find such an output.
 
 Such an output occurs only on file systems that cannot exchange two folders in one step
 (`files/commit.py`), because there the old output is renamed before the new one gets its name. After

@@ -21,12 +21,12 @@ SHARDS_PER_HOST = 10
 # Default number of files that a reader interleaves (also in trainer/input/options.py), and minimum
 # planned number of shards for data of at least MIN_SHARD_BYTES.
 READER_PARALLELISM = 8
-# The shuffle window has more rows than the 10,000 records of TFX's stock reader, but still takes
-# only 10 MB for rows of 600 bytes.
+# The shuffle window has more rows than that of TFX's stock reader, which has 10,000, but still
+# takes only 10 MB for rows of 600 bytes.
 SHUFFLE_WINDOW_ROWS = 16_384
-# Number of records that one thread passes to another together. Passing a block takes about 30 us.
-# This is little for 1,024 records, but for a single record it is five times the cost of parsing a
-# narrow row.
+# Maximum number of records in a block, which one thread passes to another. Passing a block takes
+# about 30 us. This is little for 1,024 records, but for a single record it is five times the cost
+# of parsing a narrow row.
 _MAX_BLOCK_ROWS = 1024
 # For data below MIN_SHARD_BYTES, a pass over one file takes a fraction of a second, and a pass over
 # eight files is no faster (measured with 5 MiB on 2 cores), so more files have no use. Two files

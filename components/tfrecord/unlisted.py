@@ -1,8 +1,8 @@
 """Checks TFRecord files that no manifest lists, before they are read.
 
 TensorFlow continues silently if a file of a set is missing, if a file is empty or ends inside a
-header, or if a GZIP stream lacks its end. A file that is cut exactly between two records looks
-complete.
+header, or if a GZIP stream lacks its end. These checks find all of this, but not a file that is cut
+exactly between two records.
 """
 
 import os
@@ -26,9 +26,8 @@ from penstock.components.tfrecord.records import RecordReader, open_file, read_r
 # Beginnings of names that are not shards: hidden files, markers, and the folder of unfinished files
 # that Beam leaves if an engine repeats a task.
 NO_SHARDS = (".", "_", "beam-temp-")
-# This pattern matches more names than those in sharding.py, such as
-# `images.tfrecord-00000-of-00004`, `images-00000-of-00004.tfrecord` and the names of TensorFlow
-# Datasets.
+# This pattern also matches names of shards that other programs write, such as
+# `images.tfrecord-00000-of-00004`, `images-00000-of-00004.tfrecord` and the names that TFDS uses.
 _MEMBER = re.compile(r"^(?P<stem>.+)-(?P<index>\d{5,})-of-(?P<count>\d{5,})(?P<suffix>.*)$")
 # Maximum number of missing files to search for and name: a file's name may claim that there are
 # millions.
@@ -38,7 +37,7 @@ _THREADS = 4
 
 
 def check_unlisted(files: Sequence[str]) -> tuple[int, ...]:
-    """Counts the records of each file; DataError if a set lacks a file or a file is cut short.
+    """Counts the records of each file; raises DataError if a set lacks a file or a file is cut.
 
     Takes about 0.3 us per record, plus decompression; a file that did not change is counted once.
     """

@@ -1,6 +1,6 @@
 """Frames and writes shards: takes encoded rows, returns the manifest entry of the finished file.
 
-Records are framed as one Arrow array, without a Python object per record.
+The records of a batch are framed together, as one Arrow array.
 """
 
 import functools

@@ -39,7 +39,7 @@ class DivergedError(DataError):
 
 
 class Backup(keras.callbacks.Callback):
-    """The state of a training; `step` and `epochs` include those before a resumption.
+    """The state of a training; `step` and `epochs` include the part before a resumption.
 
     It must be the first of the callbacks, because it must save the weights before later callbacks
     may swap them.
@@ -61,7 +61,7 @@ class Backup(keras.callbacks.Callback):
         self._steps, self._options, self._checkpoints = steps, options, checkpoints
         self._start, self._flag, self._workers = start, flag, workers
         self._rule, self._batch_rows = rule, batch_rows
-        self._has_signal = False  # any worker had a signal (same on all)
+        self._has_signal = False  # whether any worker had a signal; the same on all workers
         self._test_steps = 1
         self._begin = self._end = self._passed = 0
         self._timed_steps, self._timed_seconds = 0, 0.0  # this epoch, without the run's first call
@@ -110,8 +110,8 @@ class Backup(keras.callbacks.Callback):
         model, done = self.model, self.epochs[-1].epoch if self.epochs else 0
         left = self._options.total_steps - self._end_of_epoch()
         model.train_function, model.test_function = self._run_train, self._run_test
-        # The model must have been built, because this disables Keras' own building. Keras would
-        # read a batch to build the model, which fails with several workers.
+        # The next line disables Keras' building of the model, which must have been built before.
+        # Keras would read a batch to build the model, which fails with several workers.
         model._maybe_symbolic_build = lambda **_: None
         try:
             with warnings.catch_warnings():
@@ -252,7 +252,7 @@ class Backup(keras.callbacks.Callback):
     def _epochs_end(self) -> int:
         """Returns the last step of the last recorded epoch.
 
-        An earlier run may have used another `epoch_steps`.
+        It is not computed from `epoch_steps`, because an earlier run may have used another value.
         """
         return self.epochs[-1].step if self.epochs else 0
 

@@ -42,18 +42,18 @@ def export_model(
 ) -> None:
     """Writes a SavedModel that takes serialized `tf.train.Example` records or SequenceExamples.
 
-    | signature | in | out |
+    | signature | input | output |
     |---|---|---|
-    | `serving_default` | `examples`: string[N], without the label if you like | the predictions |
+    | `serving_default` | `examples`: string[N]; the label may be missing | the predictions |
     | `transform_features` | `examples`: string[N] | the features that the model trains on, \
     and the label if the records have it; only with `transform` |
-    | `predict_features` | the features by name | the predictions: what ServingCheck compares \
-    `serving_default` with; only with `transform`, and if all features are dense |
+    | `predict_features` | the features by name | the predictions, which ServingCheck compares \
+    with those of `serving_default`; only with `transform`, and if all features are dense |
 
     A model with one output returns it as `outputs`; a dict of outputs keeps its names.
     Outputs of 16 bits (mixed precision) are served as float32.
-    To evaluate the model, give TFMA `signature_name='serving_default'`, the transformed label as
-    `label_key`, and `preprocessing_function_names=['transform_features']`.
+    To evaluate a model with `transform`, give TFMA `signature_name='serving_default'`, the name of
+    the transformed label as `label_key`, and `preprocessing_function_names=['transform_features']`.
 
     Args:
         model: Model trained on the transformed features, or on those of `spec`.
@@ -173,7 +173,7 @@ def _tracked(model: keras.Model) -> tf.Module:
 def _serve(
     model: keras.Model, features_of: Parser, prepare: Prepare | None
 ) -> dict[str, Signature]:
-    """Returns a signature for serialized Examples and, if possible, one for dense features."""
+    """Returns `serving_default` and, if all features are dense, also `predict_features`."""
     names = input_names(model)
     specs: dict[str, tf.TypeSpec] = {}
 

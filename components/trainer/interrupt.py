@@ -1,4 +1,4 @@
-"""Ends of a training that are not faults (SIGTERM, Ctrl-C, lost workers), and their exit codes."""
+"""Errors and exit codes of a training that SIGTERM, Ctrl-C or the loss of a worker ends."""
 
 import signal
 import sys
@@ -22,7 +22,7 @@ class TrainingInterruptedError(PenstockError):
 
 
 class WorkerLostError(PenstockError):
-    """Another worker has stopped or never started; all workers resume when all run again."""
+    """Another worker has stopped or never started; the training resumes when all workers run."""
 
     exit_code = 138
 
@@ -33,7 +33,7 @@ _hook_before = sys.excepthook
 def end_scripts_with_exit_codes() -> None:
     """Makes an interrupted script end like a `penstock` command.
 
-    It prints one line to stderr and exits with the error's exit code.
+    The script then prints one line to stderr and exits with the error's exit code.
     """
     global _hook_before
     if sys.excepthook is not _end:

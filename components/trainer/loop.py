@@ -41,7 +41,8 @@ _STEPS_AT_ONCE = 50
 class Trained:
     """A trained model and the record of its training.
 
-    Only a process with `is_chief` should export it: the chief of several workers, or the only one.
+    Only a process with `is_chief` should export the model: the chief of several workers, or the
+    only process.
     """
 
     model: keras.Model
@@ -70,15 +71,15 @@ def train(
 
     Args:
         build_model: Makes and compiles a Keras 3 model. Called once, under the strategy's scope.
-            The settings of `compile` apply: schedule, moving averages and accumulation of the
-            optimizer, precision, `jit_compile`, `steps_per_execution`.
+            The settings of `compile` apply. Exception: `jit_compile` is turned off if batches
+            differ in shape or contain strings, or if there are several replicas.
         train_data: Function such as `Input.rows(...).train`, which takes `start`, an `InputStart`,
             and returns endless batches of `(features, label)`, each for all replicas together. With
             such a function, a training can resume after the rows that were read. With several
             workers, the function also takes `input_context`, and each of its batches is for one
             replica. `train_data` may also be a dataset, which always starts from its beginning.
-        eval_data: A pass over the evaluation rows, the same for all workers, which is read at the
-            end of each epoch.
+        eval_data: Dataset that is read after each epoch, to its end or for `options.eval_steps`
+            batches; the same for all workers.
         options: Length, early stop and checkpoints.
         model_run_dir: Folder in which the chief writes TensorBoard logs and, at the end,
             `training.json`.
@@ -86,18 +87,18 @@ def train(
             A run that finds checkpoints there resumes from the newest complete one, with the same
             result as an uninterrupted run. See `resume_dir()`. If `resume_dir` is None, no
             checkpoints are saved. All workers need the same folder.
-        strategy: Distribution strategy; if None, all GPUs are used, or the only device. With
-            several workers this is ignored: they use `MultiWorkerMirroredStrategy`.
-        callbacks: Further callbacks of Keras, which the chief calls. Callbacks with state start
-            from scratch in a resumed training. `compile(steps_per_execution=...)` sets how many
-            steps run in one TensorFlow call; without callbacks, 1 is raised to 50.
+        strategy: Distribution strategy; if None, all GPUs are used, or the CPU if there are none.
+            With several workers this is ignored: they use `MultiWorkerMirroredStrategy`.
+        callbacks: Keras callbacks, which only the chief calls. Callbacks with state start from
+            scratch in a resumed training. `compile(steps_per_execution=...)` sets the number of
+            steps between two calls of their batch methods; without callbacks, 1 is raised to 50.
 
     Raises:
         DataError: The loss is not finite, the input cannot be read, or a checkpoint cannot be
             written.
-        UsageError: The model is not compiled or takes other features, a metric does not exist,
-            `train_data` ends or does not support several workers, or the input differs from that of
-            the checkpoint.
+        UsageError: The model is not compiled or takes other features than the data has, the metric
+            of the early stop does not exist, `train_data` ends or does not support several workers,
+            or the input differs from that of the checkpoint.
         TrainingInterruptedError: A worker received SIGTERM or Ctrl-C; the state is saved in
             `resume_dir`.
         WorkerLostError: A worker was lost; all workers resume from the last checkpoint when they
@@ -107,7 +108,8 @@ def train(
     workers = join_workers()
     with _place_of(workers) as scratch, interrupts() as flag:
         checkpoints = Checkpoints(resume_dir, scratch=scratch) if resume_dir else None
-        # All workers do the work in this block together; after it, the chief writes alone.
+        # All workers must be alive until the end of this block. After it, only the files that the
+        # chief writes are kept.
         with workers.watched(options.collective_timeout_seconds) if workers else nullcontext():
             saved, start = _start(checkpoints, workers)
             data = _begun(train_data, start, workers)
@@ -137,8 +139,8 @@ def train(
                     backup.fit(fitted, evaluated, boards)
             speed = backup.speed()
             exported_epoch = backup.restore_best()
-            # The next line replaces the weights by their moving averages, if the optimizer computes
-            # these, as `fit` did for the final state.
+            # If the optimizer computes moving averages of the weights, the next line replaces the
+            # weights by them. `fit` did this only for the state at its end.
             model.optimizer.finalize_variable_values(model.trainable_weights)
             backup.stop_if_interrupted()
             if workers:

@@ -1,4 +1,4 @@
-"""Builds the model under the right strategy scope, checks its inputs, and applies a warm start.
+"""Builds the model under the strategy's scope, checks its inputs, and applies a warm start.
 
 A warm start initializes a new model with the weights of an earlier one.
 """
@@ -58,8 +58,8 @@ def make_model(
     for one in (train_data, eval_data):
         if one is not None:
             _check_features(model, one)
-    # XLA compiles again for each length of a batch, and supports neither texts nor several
-    # replicas.
+    # XLA would compile the step again for each shape of a batch. It supports neither strings nor a
+    # step over several replicas.
     specs = tf.nest.flatten(train_data.element_spec)
     is_dense = all(isinstance(s, tf.TensorSpec) and s.shape.is_fully_defined() for s in specs)
     if not is_dense or not is_numbers(train_data) or strategy.num_replicas_in_sync > 1:
@@ -118,21 +118,23 @@ def warm_started(
     *,
     partly: bool = False,
 ) -> BuildModel:
-    """Wraps `build_model` to start from the weights of a base model, weight by weight.
+    """Wraps `build_model` so that its model starts with the weights of a base model.
 
-    An embedding has a row for each vocabulary entry, so it starts fresh unless all vocabularies
-    equal those of the base model. The optimizer always starts fresh.
+    Weights are matched by their order. An embedding has a row for each vocabulary entry, so with a
+    `transform_graph` it keeps its initial values unless all vocabularies equal those of the base
+    model. The state of the optimizer is never taken from the base model.
 
     Args:
         build_model: Makes and compiles a model.
         base: Folder of a SavedModel from `export_model`, or a `.keras` file; None returns
             `build_model` unchanged.
         transform_graph: `fn_args.transform_graph_path` of the new model; None if it has no graph.
-        partly: Whether a weight of another shape starts fresh; if not, it is an error.
+        partly: Whether a weight whose shape differs from the base model's keeps its initial values;
+            if not, this is an error.
 
     Raises:
         DataError: The returned function raises it if there is no such model or, unless `partly`, if
-            a weight has another shape; the message names the weight.
+            the number of weights or the shape of one differs; the message names that weight.
     """
     if base is None:
         return build_model

@@ -16,7 +16,7 @@ class EarlyStop:
         metric: Name of the metric in `EpochRecord.metrics`; evaluation metrics begin with `val_`.
         mode: `min` if lower is better, `max` if higher is.
         patience_epochs: Number of epochs without improvement after which training stops.
-        min_delta: Minimum improvement that counts; 0 or more.
+        min_delta: Only an improvement of the metric by more than this counts; 0 or more.
 
     Raises:
         UsageError: A value is outside its range.
@@ -44,8 +44,8 @@ class TrainOptions:
         steps_per_epoch: Steps between two evaluations; None makes all of `max_steps` one epoch.
         eval_steps: Number of batches that an evaluation reads; None reads all.
         early_stop: Condition for stopping before the end; None never stops early.
-        checkpoint_every_steps: Saves a checkpoint each time after this number of steps; 0 turns
-            this off. Checkpoints by time and at the end of each epoch are saved in addition.
+        checkpoint_every_steps: Number of steps from one checkpoint to the next; 0 turns these
+            checkpoints off. Checkpoints by time and at the end of each epoch are saved in addition.
         checkpoint_every_seconds: Maximum seconds between checkpoints while steps run.
         collective_timeout_seconds: Maximum seconds for a call that runs steps on several workers. A
             worker that waits longer exits with code 138, because another worker hangs. The first

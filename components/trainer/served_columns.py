@@ -9,14 +9,14 @@ from penstock.components.errors import UsageError
 SERVE_COLUMNS = "serve_columns"
 SERVE_IMAGES = "serve_images"
 MISSING_INT = -(2**63)
-"""Stands for a missing integer: neither JSON nor integer tensors have null."""
+"""Stands for a missing integer, because an integer tensor has neither null nor NaN."""
 
 
 def class_names_node(output: str) -> str:
     """Returns the name of the graph node with an output's class names; `output` may be empty.
 
-    A response could only repeat the class names in every row, so clients read them from the model's
-    graph.
+    Clients read the class names from the model's graph, because a response would repeat all of them
+    in every row.
     """
     return f"class_names.{re.sub(r'[^A-Za-z0-9_]', '.', output)}"
 

@@ -1,9 +1,10 @@
 """Signatures for clients that send columns or images instead of serialized Examples.
 
-Columns: each raw column by name, [N]; lists (RaggedFeature) as [N, longest], padded with missing
-values. A column that is left out or empty is missing in every row. Images: encoded files, decoded
-as in training. Output: for classes, the probabilities, and number and name of the class that is the
-answer (see `Served`); for a regression, the value.
+A client sends each raw column by name, [N]; a list (RaggedFeature) is [N, longest], padded with
+missing values. If a column is left out or empty, its values are missing in all rows. Images are
+sent as encoded files, and are decoded as in training. For a classification, the response contains
+the probabilities, and the number and name of the class that is the answer (see `Served`); for a
+regression, it contains the value.
 """
 
 import inspect
@@ -71,7 +72,7 @@ def serve_columns(
     """
     columns = features_by_column_name(spec)
     taken = [_taken(column, name, spec[name]) for column, name in columns.items()]
-    # Keras saves the graph's vocabularies with the model if the graph is an attribute of the model.
+    # The graph becomes an attribute of the model, so that Keras also saves its vocabularies.
     model.raw_features = graph
 
     def serve(*values: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -131,8 +132,8 @@ def _feature(value: tf.Tensor, spec: FeatureSpec) -> Any:
         filled = tf.where(missing, tf.constant(default, value.dtype), value)
         return tf.reshape(filled, [-1, *spec.shape])
     rows = tf.where(~missing)
-    # The lines below use few operations, because each is traced for every column, saved with the
-    # model, and loaded.
+    # The lines below use few operations, because each operation is traced for every column, saved
+    # with the model, and loaded.
     shape = tf.concat([tf.shape(value, tf.int64), [1]], 0)
     return tf.SparseTensor(tf.pad(rows, [[0, 0], [0, 1]]), tf.gather_nd(value, rows), shape)
 
@@ -158,11 +159,10 @@ def _named(probabilities: tf.Tensor, served: Served) -> dict[str, tf.Tensor]:
 
 
 def decode_features(stored: StoredImages, options: ImageInputOptions) -> Prepare:
-    """Returns a function from parsed features to the model's inputs, for `export_model(prepare=)`.
+    """Returns the argument `prepare` of `export_model`, which maps parsed features to model inputs.
 
-    The function takes images as they are stored; raw pixels of varying size come with their height
-    and width. Its output equals that of the training input: `{"image": [batch, height, width,
-    channels]}`.
+    The function takes images as they are stored; raw pixels of varying size need their height and
+    width. As in the training input, the output is `{"image": [batch, height, width, channels]}`.
     """
 
     def prepare(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -177,8 +177,8 @@ def serve_images(
 ) -> Signature:
     """Returns a signature that takes encoded image files.
 
-    Input: `encoded`, string [N], each a JPEG or PNG. Output: `probabilities`, float32 [N, classes];
-    `label`, int64 [N], the most probable class; and `text`, string [N], its name.
+    Input: `encoded`, string [N], files such as JPEG or PNG. Output: `probabilities`, float32 [N,
+    classes]; `label`, int64 [N], the most probable class; and `text`, string [N], its name.
 
     Args:
         model: Model that returns probabilities [N, classes].

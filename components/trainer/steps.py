@@ -2,7 +2,7 @@
 
 The loop over steps runs in the graph, because a call from Python takes longer than a step of a
 small model: 1.7 ms compared with 0.6 ms, for 17 features in batches of 40. A call runs any number
-of steps, so a training can stop, save and resume at any step; in contrast, Keras' own
+of steps, so a training can stop, save and resume at any step. In Keras' loop,
 `steps_per_execution` is a constant of the graph. AutoGraph is off, as in Keras, because this halves
 the time of tracing.
 """
@@ -56,7 +56,7 @@ class Steps:
         return int(done), {name: value.numpy() for name, value in logs.items()}
 
     def resident(self, batch: Any) -> Any:
-        """Copies the numbers of a batch to the training device."""
+        """Copies the numeric tensors of a batch to the training device."""
         if self._strategy.num_replicas_in_sync > 1:
             return batch  # each part is already on its device
         with tf.device("GPU:0" if tf.config.list_logical_devices("GPU") else "CPU:0"):
@@ -67,11 +67,11 @@ class Steps:
             )
 
     def repeat(self, batch: Any, steps: int) -> None:
-        """Runs steps that all train on one batch, and waits for the device."""
+        """Runs steps that all train on the same batch, and waits for the device."""
         int(self._repeat(batch, tf.constant(steps))[0])
 
     def evaluate(self, batches: Any, steps: int) -> int:
-        """Runs test steps; returns their number, which is smaller if the batches end."""
+        """Runs test steps; returns how many ran: `steps`, or fewer if the batches end."""
         return int(self._evaluate(batches, tf.constant(steps)))
 
 
@@ -96,7 +96,7 @@ def shared_data(data: tf.data.Dataset) -> tf.data.Dataset:
 def _one_step(
     train_step: Callable[[Any], dict[str, tf.Tensor]], strategy: tf.distribute.Strategy
 ) -> Any:
-    """Returns a step on a batch as a function, so that both loops share one trace."""
+    """Returns a `tf.function` that trains on one batch; two loops call it, so it is traced once."""
 
     @tf.function(autograph=False, reduce_retracing=True)
     def step(batch: Any) -> tf.Tensor:

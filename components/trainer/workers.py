@@ -1,9 +1,9 @@
-"""Training by several processes: reads TF_CONFIG and connects the workers under a strategy.
+"""Reads TF_CONFIG and connects the workers of a training under a strategy.
 
     {"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type": "worker", "index": 1}}
 
-The workers of Penstock's JobSet get a TF_CONFIG like this. The first worker, or the task of type
-`chief`, is the chief: only it exports, logs and keeps checkpoints.
+The workers of Penstock's JobSet get a TF_CONFIG like this. The chief is the task of type `chief`
+or, without one, the first worker: only the chief exports, logs and keeps checkpoints.
 """
 
 import json
@@ -66,9 +66,9 @@ class Workers:
     def leave_together(self) -> None:
         """Waits until every worker has the sums of earlier calls; every worker must call this.
 
-        A worker that ends while another still receives a sum from it would look lost to the
-        receiver. All workers that take part in this last sum have the earlier ones, so a failure of
-        the last sum is ignored.
+        If a worker ended while another still receives a sum from it, the receiver would report it
+        as lost. A worker that takes part in this last sum has the earlier sums, so a failure of the
+        last sum is ignored.
         """
         with suppress(*_LOST):
             self.total([0])
@@ -91,8 +91,9 @@ class Workers:
     def watched(self, timeout_seconds: float) -> Iterator[None]:
         """Ends the process, with one line and an exit code, if no sum arrives within the timeout.
 
-        A hanging worker still answers TensorFlow's heartbeats, so the others would wait for ever.
-        TensorFlow's own timeout of collectives would start a thread for each collective.
+        A hanging worker still answers TensorFlow's heartbeats, so without this timeout the others
+        would wait for ever. TensorFlow's timeout of collectives is not used, because it starts a
+        thread for each collective.
         """
         is_over = False
 
@@ -133,7 +134,8 @@ def join_workers(*, timeout_seconds: float = 600) -> Workers | None:
         timeout_seconds: Seconds to wait for all workers.
 
     Returns:
-        The workers, the same object in every call; None if TF_CONFIG names only this process.
+        The workers, the same object in every call; None if TF_CONFIG is not set or names only this
+        process.
 
     Raises:
         UsageError: TF_CONFIG is wrong, or TensorFlow is already in use.
@@ -169,9 +171,9 @@ def _tasks(text: str) -> tuple[tuple[str, ...], int] | None:
 
 
 def _meet(addresses: Sequence[str], index: int, timeout_seconds: float) -> None:
-    """Waits until all other workers answer at their addresses; meanwhile answers at its own.
+    """Waits until all other workers accept connections, and accepts theirs meanwhile.
 
-    TensorFlow itself would wait for an hour, ignore signals, and not name the missing workers.
+    TensorFlow would wait for an hour, ignore signals, and not name the missing workers.
     """
     missing = dict(enumerate(addresses))
     port = int(missing.pop(index).rsplit(":", 1)[1])
@@ -222,6 +224,6 @@ def _strategy(addresses: Sequence[str]) -> tf.distribute.Strategy:
         ) from error
     finally:
         if threading.current_thread() is threading.main_thread():
-            # TensorFlow installs a SIGTERM handler that does nothing; this restores the earlier
-            # one.
+            # TensorFlow installs a SIGTERM handler that does nothing; this line restores the
+            # earlier handler.
             signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))

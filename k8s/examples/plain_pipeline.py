@@ -17,7 +17,7 @@ from kfp import compiler, components, dsl
 
 
 def make_pipeline(folder: Path) -> Any:
-    """The pipeline, made of the components in `folder`."""
+    """Returns the pipeline of the three components in `folder`."""
     ingest, verify, pack = (
         components.load_component_from_file(str(folder / f"{name}.yaml"))
         for name in ("ingest", "verify", "pack")
@@ -42,7 +42,6 @@ def make_pipeline(folder: Path) -> Any:
 
 
 def main() -> None:
-    """Compile it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--components", type=Path, default=Path(), help="folder of the three files")
     parser.add_argument("--out", required=True, help="file to write, .yaml")

@@ -1,4 +1,4 @@
-"""Parts that all pipelines share, one module each; each can be read and replaced alone."""
+"""Parts that all pipelines share, one per module."""
 
 import lazy_loader
 

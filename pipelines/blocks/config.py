@@ -34,12 +34,12 @@ from penstock.pipelines.reporting.model_card import ModelCard
 
 @dataclass(frozen=True)
 class TableModelOptions:
-    """Options of the wide and deep model of a table.
+    """Options of the wide and deep model for tables.
 
     Attributes:
         embedding_size: Dimensions of a category's embedding in the deep part.
         hidden_units: Sizes of the deep part's layers.
-        dropout: Share of each layer that training drops; 0 to below 1.
+        dropout: Dropout rate of each hidden layer; 0 to below 1.
         learning_rate: Learning rate of Adam.
         class_weights: Whether all classes count equally in the loss, even rare ones; predicted
             probabilities then differ from the shares in the data.
@@ -63,11 +63,10 @@ class ImageModelOptions:
         application: Network of `keras.applications`, such as `MobileNetV2`; None uses the small
             network.
         weights: File of the application's weights without its top; None starts from random weights.
-        train_base: Whether training also changes the application, not only the top.
+        train_base: Whether training changes the weights of the application, not only of the top.
         filters: Number of filters in each stage of the small network; each stage halves the image.
         hidden_units: Size of the last hidden layer of both networks; 0 leaves it out.
-        dropout: Share of the features, and of the last hidden layer, that training drops; 0 to
-            below 1.
+        dropout: Dropout rate of the features and of the last hidden layer; 0 to below 1.
         learning_rate: Learning rate of Adam.
         class_weights: Whether all classes count equally in the loss, as in `TableModelOptions`.
         augment: Random changes of the images in training.
@@ -105,8 +104,8 @@ def _check_dropout(dropout: float) -> None:
 class DecideOptions:
     """Rule for the lowest probability at which a model predicts the second of two classes.
 
-    The default is 0.5. A chosen probability comes from the evaluation rows, and is stored with the
-    model.
+    Without a rule, this probability is 0.5. With a rule, it is chosen on the evaluation rows and
+    stored with the model.
 
     Attributes:
         recall: Share of the second class's rows that must be found, with the fewest false alarms.
@@ -156,8 +155,7 @@ class TuneOptions:
     Attributes:
         trials: Number of trainings with randomly chosen options; 0 trains only with the given
             options.
-        objective: Metric that chooses the best trial; its value is that of the epoch that would be
-            exported.
+        objective: Metric by which the best trial is chosen, in the epoch that would be exported.
         mode: `min` if lower is better, `max` if higher is.
     """
 
@@ -175,8 +173,8 @@ class LineageOptions:
     """Receiver of the OpenLineage events of a run on this machine; the default sends no events.
 
     Attributes:
-        url: Address of an OpenLineage server; the environment variable OPENLINEAGE_API_KEY has its
-            key.
+        url: Address of an OpenLineage server; the environment variable OPENLINEAGE_API_KEY has
+            the server's key.
         file: File to which events are appended, one JSON object per line.
     """
 
@@ -220,9 +218,10 @@ class PipelineConfig:
         train: Length, early stop and checkpoints of the training.
         tune: Trials before the training, which then uses the best options; by default there are
             none.
-        callbacks: Dotted path of a function without arguments that returns further Keras callbacks,
-            such as one of an experiment tracker; with None, there is only TensorBoard.
-        last_spans: Number of newest spans to train on; earlier runs ingested the older ones.
+        callbacks: Dotted path of a function without arguments that returns additional Keras
+            callbacks, such as one of an experiment tracker; None uses only TensorBoard's.
+        last_spans: Number of newest spans to train on; spans before the newest come from earlier
+            runs.
         start_from: Initial weights; None starts from random weights. `blessed` takes weights with
             equal shapes from the latest blessed model that was trained on other data. A path names
             a SavedModel of `export_model` or a `.keras` file; all its shapes must be equal to those
@@ -264,7 +263,7 @@ class PipelineConfig:
 
     @property
     def folder(self) -> str:
-        """`root` as an absolute path, or an address."""
+        """`root` as an absolute path; an address stays as it is."""
         return in_full(self.root)
 
 
@@ -277,7 +276,7 @@ class TableConfig(PipelineConfig):
     """Options of a pipeline for tables, in addition to those of `PipelineConfig`.
 
     Attributes:
-        data: Files of the table, a glob or a folder. If the name has `{SPAN}`, or `{YYYY}`, `{MM}`
+        data: File of the table, a glob or a folder. If the name has `{SPAN}`, or `{YYYY}`, `{MM}`
             and `{DD}`, each run reads the newest span and its newest `{VERSION}`.
         span: Number of the span to read; for dates, days since 1970-01-01; -1 reads the newest.
         source: Options of the file format; their `schema_file` must be None, because `schema`

@@ -22,7 +22,7 @@ def require_two_classes(options: DecideOptions, targets: Sequence[Target]) -> No
 def decision_threshold(
     labels: np.ndarray, probabilities: np.ndarray, options: DecideOptions
 ) -> float | None:
-    """Returns the least probability at which the second class is the answer.
+    """Returns the lowest probability at which the second class is predicted.
 
     The result is None if no option is set, or if no row is of the second class.
 
@@ -30,7 +30,7 @@ def decision_threshold(
     threshold with the least cost. The search sorts the rows once.
 
     Args:
-        labels: Classes 0 and 1, [rows].
+        labels: Class numbers, 0 or 1, [rows].
         probabilities: Probabilities of class 1, [rows].
         options: The recall, or the cost of a miss.
     """
@@ -40,7 +40,8 @@ def decision_threshold(
     order = np.argsort(-probabilities, kind="stable")
     falling = probabilities[order]
     hits = np.cumsum(labels[order] == 1)
-    # Rows with equal probability get the same answer, so only the last of them can be a threshold.
+    # Rows with equal probability get the same prediction, so only the last of them can be a
+    # threshold.
     places = np.flatnonzero(np.append(falling[1:] < falling[:-1], True))
     if options.recall is not None:
         place = places[np.argmax(hits[places] >= options.recall * positives)]

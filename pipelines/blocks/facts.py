@@ -56,8 +56,8 @@ def label_facts(labels: Iterable[Any], target: Target) -> LabelFacts:
         DataError: A label is not finite, or is not the number of a class.
     """
     counts = np.zeros(len(target.classes), np.int64)
-    # The sums add the differences from the first label, because rounding in sums of large labels
-    # themselves would hide the deviation.
+    # The sums are of differences from the first label, because in sums of large labels, rounding
+    # errors would hide the deviation.
     rows, first, total, squares = 0, 0.0, 0.0, 0.0
     for batch in labels:
         values = np.asarray(batch).reshape(-1)
@@ -77,7 +77,7 @@ def label_facts(labels: Iterable[Any], target: Target) -> LabelFacts:
 
 
 def _class_counts(values: np.ndarray, target: Target) -> np.ndarray:
-    outside = ~((values >= 0) & (values < len(target.classes)))  # also NaN
+    outside = ~((values >= 0) & (values < len(target.classes)))  # also True for NaN
     if outside.any():
         raise DataError(
             f"target {target.name!r}: {outside.sum()} of {len(values)} labels are not among its "
@@ -92,8 +92,8 @@ class ModelFacts:
 
     Attributes:
         targets: Targets of the model.
-        inputs: Shape of each input by name, without the rows: `{"numbers_xf": (12,)}` for a table,
-            `{"image": (height, width, channels)}` for images.
+        inputs: Shape of each input by name, without the batch dimension: `{"numbers_xf": (12,)}`
+            for a table, `{"image": (height, width, channels)}` for images.
         seed: Seed of random layers; None uses a random seed.
     """
 

@@ -1,4 +1,4 @@
-"""Default Keras models of each task.
+"""Default Keras models for each task.
 
 A model has one float32 output per target. Its shape is [batch, 1] for a binary task (the
 probability of the second class) and for a regression (in the label's unit), and [batch, classes]
@@ -135,7 +135,7 @@ def _head(seen: Any, target: Target, facts: LabelFacts | None) -> Any:
     activation = {"binary": "sigmoid", "classes": "softmax"}.get(target.task)
     output = keras.layers.Dense(target.outputs, activation=activation, dtype="float32")(seen)
     if target.task == "regression" and facts is not None:
-        # The network predicts the label scaled to mean 0 and variance 1, like its inputs.
+        # The layers before this one predict the label scaled to mean 0 and variance 1.
         output = keras.layers.Rescaling(facts.deviation or 1.0, facts.mean, dtype="float32")(output)
     return output
 
@@ -168,7 +168,7 @@ def _joined(parts: Sequence[Any]) -> Any:
 
 
 def _application(seen: Any, options: ImageModelOptions, shape: tuple[int, int, int]) -> Any:
-    """Returns features from a network of `keras.applications`; a gray channel becomes three."""
+    """Returns features from a network of `keras.applications`; a single channel is repeated."""
     height, width, channels = shape
     if channels == 1:
         seen = keras.layers.Concatenate()([seen, seen, seen])

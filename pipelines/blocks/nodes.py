@@ -1,4 +1,4 @@
-"""Nodes that read tables and images."""
+"""ExampleGens for tables and for images."""
 
 import os
 from collections.abc import Mapping
@@ -14,9 +14,9 @@ from penstock.components.example_gen.spans import has_span, split_span_address
 from penstock.pipelines.blocks.config import ImageConfig, TableConfig
 from penstock.pipelines.blocks.resolvers import span_range
 
-# Shares of the splits, by the hash of a feature or of whole rows. The split `test` is held out: no
-# epoch, threshold or blessing is chosen by its rows. With a column of times, eval has the rows from
-# `ingest.split_at` on.
+# Shares of the splits. `_BY_HASH` divides the rows by the hash of a feature or of the whole row.
+# Its split `test` is held out: no epoch, threshold or blessing is chosen by its rows. `_BY_TIME` is
+# for a column of times: eval has the rows from `ingest.split_at` on.
 _BY_HASH = {"train": 4, "eval": 1, HELD_OUT: 1}
 _BY_TIME = {"train": 2, "eval": 1}
 

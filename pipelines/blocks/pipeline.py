@@ -67,29 +67,30 @@ def training_pipeline(
             `penstock.recipes.eval_config`.
         left_out: Raw features that the model does not get; the gate does not check them for
             leakage.
-        gates: Further nodes, before Transform, that stop the run if the data is unfit.
+        gates: Nodes between the ValidationGate and Transform that also stop the run if the data is
+            unfit.
         packing: Options of packed training records; None trains from rows.
         materialize: Whether the Trainer reads transformed Examples; otherwise it reads raw
             Examples, as for images.
     """
     examples = example_gen.outputs["examples"]
 
-    # ExampleStatistics of each split
+    # Output: ExampleStatistics of each split
     statistics_gen = BatchStatisticsGen(examples=examples).with_id("StatisticsGen")
     statistics = statistics_gen.outputs["statistics"]
 
-    # Schema
+    # Output: Schema
     schema_gen = CuratedSchema(config.schema) if config.schema else SchemaGen(statistics=statistics)
     schema = schema_gen.outputs["schema"]
 
-    # ExampleAnomalies of each split
+    # Output: ExampleAnomalies of each split
     example_validator = ExampleValidator(statistics=statistics, schema=schema)
 
-    # ExampleStatistics of the latest run that blessed a model
+    # Output: ExampleStatistics of the latest run that blessed a model
     is_compared = config.gate.max_drift < 1 or config.retrain.is_set
     before = [blessed_statistics(statistics)] if is_compared else []
 
-    # verdict: String; the gate stops the run if the data is unfit
+    # Output: `verdict`, a String artifact. The gate stops the run if the data is unfit
     gate = ValidationGate(
         statistics=statistics,
         anomalies=example_validator.outputs["anomalies"],
@@ -100,8 +101,8 @@ def training_pipeline(
     for other in gates:
         other.add_upstream_node(gate)
 
-    # retrain: String, yes or no; verdict: String. If `retrain` is no, all nodes from Transform on
-    # are skipped
+    # Outputs: `retrain` (yes or no) and `verdict`, String artifacts. If `retrain` is no, all nodes
+    # from Transform on are skipped
     retrain = []
     condition: AbstractContextManager[object] = nullcontext()
     if config.retrain.is_set:
@@ -111,14 +112,14 @@ def training_pipeline(
         retrain[0].add_upstream_nodes([gate, *gates])
         condition = Cond(retrain[0].outputs["retrain"].future()[0].value == YES)
 
-    # Examples of the spans to train on, for Transform, Pack, Tuner and Trainer; other nodes read
-    # the newest span
+    # Output: Examples of the spans to train on, for Transform, Pack, Tuner and Trainer; other nodes
+    # read the newest span
     span = getattr(config, "span", -1)
     spans = [last_spans(example_gen, config.last_spans, span)] if config.last_spans > 1 else []
     span_examples = spans[0].outputs["examples"] if spans else examples
 
     with condition:
-        # TransformGraph; Examples of the model's inputs and the label
+        # Outputs: TransformGraph; Examples of the model's inputs and the label
         transform = BatchTransform(
             examples=span_examples,
             schema=schema,
@@ -128,7 +129,7 @@ def training_pipeline(
         ).with_id("Transform")
         transform.add_upstream_nodes([gate, *gates])
 
-        # Examples for the Trainer: transformed, raw, or packed from either
+        # Output: packed Examples. Without Pack, the Trainer reads transformed or raw Examples
         training_examples = span_examples
         pack = []
         if packing is not None:
@@ -140,7 +141,7 @@ def training_pipeline(
         elif materialize:
             training_examples = transform.outputs["transformed_examples"]
 
-        # Model that gives the initial weights
+        # Output: Model that gives the initial weights
         base = [base_model(training_examples)] if config.start_from == BLESSED else []
 
         inputs = {
@@ -150,12 +151,12 @@ def training_pipeline(
             "schema": schema,
             "custom_config": training_options(config, run_fn, packed=packing is not None),
         }
-        # HyperParameters of the best trial; TunerResults of all trials
+        # Outputs: HyperParameters of the best trial; TunerResults of all trials
         tuner = (
             [Tuner(tuner_fn="penstock.training.tuner_fn", **inputs)] if config.tune.trials else []
         )
 
-        # Model; ModelRun with training.json, rivals.json and TensorBoard logs
+        # Outputs: Model; ModelRun with training.json, rivals.json and TensorBoard logs
         trainer = Trainer(
             run_fn=run_fn,
             hyperparameters=tuner[0].outputs["best_hyperparameters"] if tuner else None,
@@ -165,10 +166,10 @@ def training_pipeline(
         )
         model = trainer.outputs["model"]
 
-        # Model, ModelBlessing: the latest blessed model of an earlier run
+        # Outputs: Model and ModelBlessing of the latest blessed model of an earlier run
         blessed_before = latest_blessed(model)
 
-        # ModelEvaluation; ModelBlessing
+        # Outputs: ModelEvaluation; ModelBlessing
         evaluator = BatchEvaluator(
             examples=examples,
             model=model,
@@ -176,7 +177,7 @@ def training_pipeline(
             eval_config=eval_config,
         ).with_id("Evaluator")
 
-        # InfraBlessing with serving_check.json
+        # Output: InfraBlessing with serving_check.json
         serving_check = ServingCheck(
             model=model,
             examples=examples,
@@ -184,17 +185,17 @@ def training_pipeline(
             options=config.serving,
         )
 
-        # PushedModel
+        # Output: PushedModel
         pusher = Pusher(
             model=model,
             model_blessing=evaluator.outputs["blessing"],
             infra_blessing=serving_check.outputs["blessing"],
             push_destination=push_destination(config),
         )
-        # service: String; the manifest of the KServe service as JSON
+        # Output: `service`, a String artifact: the KServe service's manifest as JSON
         kserve = [_kserve(config, pusher)] if config.kserve.name else []
 
-        # registered: String; the version in MLflow's registry
+        # Output: `registered`, a String artifact: the model's version in MLflow's registry
         registered = []
         if config.register.name:
             registered = [
@@ -318,8 +319,7 @@ def gate_options(
         leakage="off" if isinstance(config, ImageConfig) else limits.leakage,
         left_out=_each(left_out, [getattr(config, "time", None)], limits.left_out),
         group=limits.group or getattr(config, "group", None),
-        # The ingest has a limit of its own, and a lower limit here would stop a run that passed the
-        # ingest.
+        # A limit of the gate below that of the ingest would stop runs that the ingest let pass.
         max_quarantined_share=max(
             limits.max_quarantined_share, config.ingest.max_quarantined_share
         ),

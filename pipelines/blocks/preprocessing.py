@@ -21,7 +21,7 @@ Column: TypeAlias = "tf.Tensor | tf.SparseTensor"
 Columns: TypeAlias = Mapping[str, Column]
 
 NUMBERS_XF = "numbers_xf"
-"""Input of `table_model` that it uses directly: float32 [batch, numbers]."""
+"""Input of `table_model` that it uses without an embedding: float32 [batch, numbers]."""
 CATEGORIES_XF = "categories_xf"
 """Input of `table_model` whose columns each get an embedding: int64 [batch, categories]."""
 
@@ -29,7 +29,7 @@ CATEGORIES_XF = "categories_xf"
 # expects.
 _SIZES = (names.HEIGHT, names.WIDTH, "height", "width")
 CLASSES = "classes"
-"""The vocabulary of image classes: number, tab, name."""
+"""Name of the vocabulary of image classes; an entry is a class number, a tab and a class name."""
 
 # Ids of a category: 0 means no value, 1 a value outside the vocabulary, and 2 or more a value of
 # the vocabulary.
@@ -150,7 +150,7 @@ def date_parts(inputs: Columns, formats: Mapping[str, str]) -> tf.Tensor:
 
 
 def category_ids(inputs: Columns, sizes: Mapping[str, int]) -> tf.Tensor:
-    """Turns texts or whole numbers into ids: 0 no value, 1 rare or unknown, 2... by frequency.
+    """Turns texts or whole numbers into ids: 0 no value, 1 rare or unknown, from 2 by frequency.
 
     Args:
         inputs: Raw features by name.
@@ -202,7 +202,7 @@ def image_classes(
     """
     number = dense_column(inputs[label])
     text = tf.strings.as_string(number)
-    # A class without a name in the data gets its number as its name.
+    # If the data has no names of classes, their numbers become their names.
     words = dense_column(inputs[names.TEXT]) if names.TEXT in inputs else text
     tft.vocabulary(tf.strings.join([text, words], "\t"), vocab_filename=CLASSES)
     stored = {name: dense_column(inputs[name]) for name in (image, *_SIZES) if name in inputs}

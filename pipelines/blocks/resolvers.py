@@ -17,7 +17,8 @@ from penstock.components.gates.baseline import (
 def last_spans(example_gen: BaseNode, count: int, span: int = -1) -> Resolver:
     """Returns a resolver of `examples`: Examples of the newest `count` spans, including this run's.
 
-    If the run reads a span with a given number, `span`, the newest spans are those up to this one.
+    If `span` is 0 or more, it is the span of the run, and the resolver takes the spans from
+    `span - count + 1` to `span`.
     """
     ranges = range_config_pb2.RangeConfig(
         rolling_range=range_config_pb2.RollingRange(num_spans=count)
@@ -45,7 +46,7 @@ def base_model(examples: BaseChannel) -> Resolver:
 
 
 def latest_blessed(candidate: BaseChannel) -> Resolver:
-    """Returns a resolver of `model`, `model_blessing`: the latest blessed model of earlier runs."""
+    """Returns a resolver of `model` and `model_blessing`: the latest blessed of earlier runs."""
     return _blessed(LatestOtherBlessedModelStrategy, candidate=candidate).with_id("Baseline")
 
 

@@ -13,8 +13,8 @@ import numpy as np
 from penstock.pipelines.blocks.target import Target
 from penstock.pipelines.runs.rivals import LINEAR, TREES
 
-# With this number of rows, trees take about 2 s of CPU and a linear model 0.3 s; twice as many rows
-# take 4 s.
+# With this number of rows, trees take about 2 s of CPU and a linear model 0.3 s; with twice as many
+# rows, trees take 4 s.
 MAX_ROWS = 50_000
 _MIN_ROWS = 20
 _LARGE = 3e38  # replaces infinity; its square is finite in float64

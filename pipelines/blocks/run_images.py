@@ -100,7 +100,7 @@ def _labels(fn_args: FnArgs, to_label: LabelFn, label: str) -> tf.data.Dataset:
 
 
 def class_texts(transform: tft.TFTransformOutput) -> list[str]:
-    """Returns the name of each class by number; empty for numbers without a class."""
+    """Returns the names of the classes, by number; a number without a class has an empty name."""
     by_number: dict[int, str] = {}
     entries = transform.vocabulary_by_name(CLASSES)
     for entry in sorted(entries):

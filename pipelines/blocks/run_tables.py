@@ -19,8 +19,8 @@ from penstock.pipelines.blocks.target import Target
 from penstock.pipelines.blocks.training import train_and_compare
 from penstock.pipelines.blocks.training_options import TrainingOptions, read_options
 
-# Number of rows in a batch for evaluation: a row costs 14 us of CPU in batches of 40, and 2 us in
-# batches of 1,024.
+# Minimum number of rows in a batch for evaluation: a row costs 14 us of CPU in batches of 40, and 2
+# us in batches of 1,024.
 _EVAL_ROWS = 1024
 
 
@@ -44,11 +44,11 @@ class TableData:
         return [name for name in self.spec if name not in self._labels]
 
     def train_input(self, files: Sequence[str]) -> Input:
-        """Returns the rows in batches of the options' size."""
+        """Returns the input for training, with the batch size of the options."""
         return self._input(files, self.options.input)
 
     def eval_input(self, files: Sequence[str]) -> Input:
-        """Returns the rows in batches of at least 1,024, for computing facts about them."""
+        """Returns the input for evaluation and comparison, in batches of at least 1,024 rows."""
         return self._input(files, self._for_eval)
 
     def facts(self, train_files: Sequence[str]) -> ModelFacts:

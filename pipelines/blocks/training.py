@@ -1,4 +1,4 @@
-"""Training of any pipeline: a train input, an eval input, a model that must beat a constant.
+"""Trains the model of any pipeline, and compares it with a constant and with simple models.
 
 The best constant is the share of each class, or the mean of the labels, in the evaluation rows; no
 other constant has a smaller loss on them.
@@ -42,7 +42,8 @@ from penstock.pipelines.runs.rivals import (
 # With this number of rows, the difference of two losses is accurate to well below a percent of the
 # losses; comparing all rows would cost as much as a second evaluation.
 _MAX_ROWS = 50_000
-# Trees are fitted on fewer rows of a wide table, because with more values they would take seconds.
+# Maximum number of values (rows times columns) on which rivals are fitted, because with more values
+# trees would take seconds.
 _MAX_VALUES = 4_000_000
 _LEAST = 1e-7  # trees may give the label's class a probability of 0
 

@@ -72,7 +72,7 @@ def training_options(
 
 
 def search_space(run_fn: str) -> Callable[[Any], Mapping[str, Any]]:
-    """Returns the function `search_space` in the module of a `run_fn`; UsageError without one."""
+    """Returns the function `search_space` of a `run_fn`'s module, or raises UsageError."""
     module = run_fn.rpartition(".")[0]
     found: Any = getattr(importlib.import_module(module), "search_space", None)
     if found is None:

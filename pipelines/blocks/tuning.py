@@ -31,7 +31,7 @@ from penstock.pipelines.reporting.trials import values_text
 
 
 def tuner_fn(fn_args: FnArgs) -> TunerFnResult:
-    """Returns the search; `custom_config` contains `training_options` of a config with `tune`."""
+    """Returns the search; `custom_config` must be from `training_options` with `tune.trials`."""
     return TunerFnResult(tuner=_Search(fn_args), fit_kwargs={})
 
 
@@ -67,7 +67,7 @@ class _Search(BaseTuner):
             self._failure = str(error)
             activity.tell(f"{title}: {error}", is_milestone=True)
             raise FailedTrialError(self._failure) from error
-        except Exception as error:  # KerasTuner would go on after any other error
+        except Exception as error:  # KerasTuner would run the next trial
             raise FatalError(str(error)) from error
         activity.tell(f"{title}: {self._objective} {score:.4f}", is_milestone=True)
         return {self._objective: score}

@@ -35,7 +35,7 @@ def command(
     ] = False,
     overwrite: Overwrite = False,
 ) -> None:
-    """Compile a TFX pipeline to a Kubeflow Pipelines v2 file; light nodes share tasks.
+    """Compile a TFX pipeline to a Kubeflow Pipelines v2 file; nodes with little work share tasks.
 
     A plain component becomes a file that any Kubeflow pipeline can load, even one without TFX.
 

@@ -23,12 +23,12 @@ def component(
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         command = COMMANDS[name]
-        for output in command.gives:  # left by an earlier attempt
+        for output in command.gives:  # an earlier attempt may have left files
             shutil.rmtree(task.output_path(output), ignore_errors=True)
         words = [name, *command.words(task), "--json"]
         app(words, prog_name="penstock", standalone_mode=False)
     report = json.loads(printed.getvalue())
-    report.pop("manifests", None)  # keyed by path: no metrics
+    report.pop("manifests", None)  # has no metrics
     shown = report.get("account") or report.get("metrics") or report
     task.write_metadata({"metrics": dict(figures_of(shown))})
 

@@ -109,7 +109,7 @@ def diff(
 
 
 def _data_of(place: str, root: str) -> str:
-    """Returns the Examples that a run read, or their statistics; other places unchanged."""
+    """Returns the folder of Examples or statistics for a run; returns other places unchanged."""
     from penstock.pipelines.runs.metadata_store import is_address
     from penstock.pipelines.runs.stores import is_run, locate
 

@@ -24,8 +24,7 @@ def command(
 
     Checks version and login of the server, then, with your kubeconfig, the account, the volume
     claim and the secrets of runs. Facts that you may not read are reported as "unseen". Changes
-    nothing. Exit
-    1 if a fault would stop a run.
+    nothing. Exit 1 if a fault would stop a run.
 
     Example: penstock doctor --kubeflow http://localhost:8080 --namespace team-a
     """

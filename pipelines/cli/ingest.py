@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from penstock.components.example_gen.ingest import PlannedInput
     from penstock.components.tfrecord.manifest import Manifest
 
-# Flags of the command itself, by the names that error texts use for these options.
+# Flags of options that are in no dataclass, by the names that error texts use for these options.
 _OWN_FLAGS = {
     "kind": "--kind",
     "hash_buckets": "N of --split NAME=N",

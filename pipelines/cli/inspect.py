@@ -39,13 +39,13 @@ def command(
 
 
 def inspect(path: str, *, samples: int = 3, max_records: int | None = 1000) -> "Inspection":
-    """Inspect a TFRecord file, a folder of them, or those that match a glob.
+    """Inspects a TFRecord file, a folder of them, or those that match a glob.
 
     Args:
         path: A TFRecord file, a folder of them, or a glob.
         samples: Number of distinct values to show for each feature.
         max_records: Maximum number of records to parse in all files together. They are read from
-            the start of each file, up to 64 MiB of records. None parses and counts all records.
+            the start of each file, at most 64 MiB in all. None parses and counts all records.
 
     Returns:
         The files with their faults, and type, counts and samples of each feature.

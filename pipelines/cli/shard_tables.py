@@ -1,4 +1,4 @@
-"""Tables of `penstock inspect`."""
+"""Tables of `penstock inspect`, `ingest` and `pack`."""
 
 from rich.console import Console
 
@@ -54,7 +54,7 @@ def show_inspection(report: InspectReport, out: Console | None = None) -> None:
     if report.features:
         rows = [_feature(feature) for feature in report.features]
         print_table(out, f"\n{_features_title(report)}", _FEATURE_COLUMNS, rows)
-    if report.packed_rows and report.path not in report.manifests:  # printed above
+    if report.packed_rows and report.path not in report.manifests:  # else printed by _show_manifest
         blocks = counted(report.payloads["packed"], "packed block")
         out.print(f"\n{counted(report.packed_rows, 'row')} in {blocks}")
     if others := report.payloads.get("other"):

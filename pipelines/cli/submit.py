@@ -32,7 +32,9 @@ def command(
         ),
     ] = False,
 ) -> None:
-    """Start a run on Kubeflow Pipelines and print its id; kfp recurring-run makes schedules.
+    """Start a run on Kubeflow Pipelines and print its id.
+
+    For runs on a schedule, use kfp recurring-run.
 
     Example: penstock submit taxi.yaml --host http://localhost:8080 --wait
     """

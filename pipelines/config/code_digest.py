@@ -40,7 +40,7 @@ def code_digest(function: str) -> str:
 @functools.cache
 def _penstock() -> bytes:
     folder = Path(penstock.__file__).parent
-    # A checkout has links to the rooms, and `rglob` needs real paths.
+    # In a checkout, the folders are links, and `rglob` needs real paths.
     rooms = [(folder / room).resolve() for room in _ROOMS]
     return _digest(file for room in rooms for file in sorted(room.rglob("*.py")))
 

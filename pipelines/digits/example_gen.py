@@ -33,7 +33,7 @@ class DigitsDriver(Driver):
         pipeline_info: data_types.PipelineInfo,
         component_info: data_types.ComponentInfo,
     ) -> dict[str, Any]:
-        """Writes the digits, then resolves the inputs; DataError if writing fails."""
+        """Writes the digits, then resolves the inputs; raises DataError if writing fails."""
         images = Path(exec_properties[standard_component_specs.INPUT_BASE_KEY])
         write_digits(images.parent)
         return super().resolve_exec_properties(exec_properties, pipeline_info, component_info)

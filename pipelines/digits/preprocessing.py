@@ -1,4 +1,4 @@
-"""From raw records to label and classes: the `preprocessing_fn` of Transform and of serving."""
+"""The `preprocessing_fn` of the digits, which Transform and served models run."""
 
 from collections.abc import Mapping
 

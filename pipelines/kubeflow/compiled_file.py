@@ -17,7 +17,7 @@ from penstock.components.errors import DataError, UsageError
 from penstock.components.files.commit import check_file
 from penstock.pipelines.config.overrides import name_and_value
 
-# Python's types for KFP's parameter types, and words for them.
+# Python type of each KFP parameter type, and its name in error messages.
 _KINDS: dict[str, tuple[type, str]] = {
     "STRING": (str, "a text"),
     "BOOLEAN": (bool, "true or false"),
@@ -43,7 +43,7 @@ def needs_kubeflow() -> Iterator[None]:
 
 
 def check_image(image: str, allow_mutable_tag: bool) -> None:
-    """Raises UsageError for a text that names no image, or an image by a tag that may change."""
+    """Raises UsageError for a wrong name, and for a name without digest if no tag is allowed."""
     if not image or re.search(r"[\s{}]", image):
         raise UsageError(f"not the name of an image: {image!r}")
     if _BY_DIGEST.match(image):
@@ -96,7 +96,10 @@ class CompiledFile:
 
 
 def parse_value(name: str, text: str, kind: type) -> Any:
-    """Parses the text of a parameter; KFP writes every number as a double, 1000000 as 1e+06."""
+    """Parses the text of a parameter's value as a `kind`.
+
+    KFP writes every number as a double, so an integer may be written as 1e+06.
+    """
     if kind is str:
         return text
     try:
@@ -115,7 +118,7 @@ def parse_value(name: str, text: str, kind: type) -> Any:
 
 
 def tasks_of(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the container tasks of a pipeline spec by name, with those below an exit handler."""
+    """Returns the container tasks of a pipeline spec by name, including those in nested DAGs."""
     dags = [one["dag"] for one in (spec["root"], *spec["components"].values()) if "dag" in one]
     return {
         name: task
@@ -126,7 +129,7 @@ def tasks_of(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_compiled_file(path: Path) -> CompiledFile:
-    """Reads a compiled pipeline file; raises DataError for another file."""
+    """Reads a compiled pipeline file; raises DataError for any other file."""
     try:
         spec, *_ = yaml.safe_load_all(path.read_text(encoding="utf-8"))
         tasks = tasks_of(spec)

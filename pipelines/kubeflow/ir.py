@@ -60,9 +60,7 @@ def deployment_config(ir: pipeline_pb2.Pipeline) -> pipeline_pb2.IntermediateDep
 def write_ir(ir: pipeline_pb2.Pipeline, address: str) -> None:
     """Writes an IR, without its metadata connection, to a local or remote file.
 
-    The file is written under a temporary name and then renamed.
-
-    Equal IRs give equal files; `read_ir` reads the file.
+    The file is written under a temporary name and then renamed. Equal IRs give equal files.
     """
     portable = pipeline_pb2.Pipeline()
     portable.CopyFrom(ir)
@@ -103,7 +101,7 @@ def read_ir(address: str) -> pipeline_pb2.Pipeline:
 def runtime_parameters(
     nodes: Iterable[pipeline_pb2.PipelineNode],
 ) -> dict[str, pipeline_pb2.RuntimeParameter]:
-    """Returns the user's runtime parameters of nodes, sorted by name."""
+    """Returns the user's runtime parameters that the nodes take, sorted by name."""
     found: dict[str, pipeline_pb2.RuntimeParameter] = {}
     for value in (one for node in nodes for one in node.parameters.parameters.values()):
         if not value.HasField("runtime_parameter"):

@@ -23,7 +23,7 @@ _PACKAGES = ["tensorflow", "tensorflow_data_validation", "tensorflow_model_analy
 def without_tensorflow() -> Iterator[None]:
     """Hides TensorFlow, Beam and TFX's components from imports, unless already imported."""
     hidden = [name for name in _HEAVY if name not in sys.modules]
-    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]  # None fails an import
+    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]  # None blocks the import
     try:
         yield
     finally:
@@ -43,7 +43,7 @@ def load_tensorflow() -> None:
 
 
 def import_driver(class_path: str) -> None:
-    """Imports a custom driver; TensorFlow stays hidden for the driver of ShardedExampleGen."""
+    """Imports a custom driver; only ShardedExampleGen's is imported without TensorFlow."""
     if class_path.rpartition(".")[0] != _LIGHT_DRIVER:
         load_tensorflow()
         return
@@ -53,7 +53,7 @@ def import_driver(class_path: str) -> None:
 
 @contextmanager
 def _submodules_only(*packages: str) -> Iterator[None]:
-    """Lets code import modules of packages without running the packages' own `__init__`."""
+    """Lets code import modules of packages without running the `__init__` of the packages."""
     hollow = [name for name in packages if name not in sys.modules]
     for name in hollow:
         spec = importlib.util.find_spec(name)

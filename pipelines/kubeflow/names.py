@@ -1,4 +1,4 @@
-"""Maps names of TFX one to one to names that Kubeflow and Kubernetes accept."""
+"""Maps names in TFX to names that Kubeflow and Kubernetes accept."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -6,8 +6,8 @@ from typing import TypeVar
 
 Key = TypeVar("Key", str, tuple[str, str])
 
-# KFP and Argo add a prefix and a suffix to a task's name; the full name must stay below Kubernetes'
-# limit of 63 characters.
+# KFP and Argo add a prefix and a suffix to a task's name; Kubernetes limits the full name to 63
+# characters.
 _MAX_TASK_CHARS = 40
 _MAX_PIPELINE_CHARS = 63
 # KFP's name of the outermost graph.
@@ -45,7 +45,7 @@ def pipeline_name(name: str) -> str:
 
 
 def _task_name(node_id: str) -> str:
-    # KFP removes `comp-` and `exec-` anywhere in a name.
+    # KFP removes `comp-` and `exec-` anywhere in a name, so the hyphen is removed here.
     name = re.sub(r"(comp|exec)-", r"\1", _dashed(node_id))
     return name[:_MAX_TASK_CHARS].strip("-") or "node"
 
@@ -62,7 +62,8 @@ def _dashed(name: str) -> str:
 def _unique(
     wanted: Mapping[Key, str], reserved: Iterable[str], delimiter: str, max_chars: int
 ) -> dict[Key, str]:
-    # Names that need no change come first. A name that is reserved or already given gets a number.
+    # Names that need no change are given first. A name that is reserved or already given gets a
+    # number.
     taken = set(reserved)
     given: dict[Key, str] = {}
     for original in sorted(wanted, key=lambda name: (wanted[name] != name, name)):

@@ -70,10 +70,9 @@ def launch_node(
 def _import_beside(node: pipeline_pb2.PipelineNode) -> None:
     """Lets a `module_file` import the other modules in its folder.
 
-    TFX's own runners pack these modules into a wheel instead.
-
-    TFX's compiler leaves the path of the file in the IR, and TFX's executors load the file from
-    that path, without pip. The content of the file is part of TFX's cache key.
+    TFX's own runners pack these modules into a wheel instead. TFX's compiler leaves the path of the
+    file in the IR, and TFX's executors load the file from that path, without pip. The content of
+    the file is part of TFX's cache key.
     """
     parameters = node.parameters.parameters
     file = parameters["module_file"].field_value.string_value if "module_file" in parameters else ""

@@ -56,7 +56,7 @@ def notify(
 
 
 def _verdict(store: MetadataStore, run_id: str, nodes: Sequence[str]) -> tuple[Verdict, str]:
-    """Returns the verdict on a run, and the page of its report; "" if no report can be made."""
+    """Returns the verdict on a run, and its report as HTML, which is "" if there is no report."""
     try:
         with open_reading(store) as opened:
             runs = list(all_runs(opened))

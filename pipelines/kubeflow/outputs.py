@@ -3,7 +3,7 @@
 Input: KFP's executor input and the node's TFX artifacts. Output: the files that the input names.
 TFX's artifacts stay in their folders; KFP's artifacts contain their address and facts about them,
 for KFP's graph, lineage and comparison. KFP's launcher can keep artifacts only in its own store,
-not at a path.
+not in TFX's folders.
 """
 
 import math
@@ -21,7 +21,7 @@ from penstock.pipelines.runs.run_record import plain_properties
 
 View = TypeVar("View")
 METRICS, HTML, _FACTS = "metrics", "html", "facts"
-# Types of TFX artifacts that have a view in KFP, which is metrics or an HTML page.
+# View in KFP, metrics or an HTML page, of each type of TFX artifact that has one.
 VIEWS = {
     "ModelRun": METRICS,
     "ModelEvaluation": METRICS,
@@ -32,7 +32,7 @@ _KINDS = {
     **dict.fromkeys(("Examples", "PackedExamples"), "Dataset"),
     **dict.fromkeys(("Model", "PushedModel"), "Model"),
 }
-# Properties of TFX artifacts that are not shown, and the length above which a text is not shown.
+# Properties of TFX artifacts that KFP does not show, and the length above which it shows no text.
 _INTERNAL = ("state", "tfx_version", "name", "is_external", "__is_null__", ROWS_PROPERTY)
 _MAX_CHARS = 200
 
@@ -81,7 +81,7 @@ def _facts(artifacts: Sequence[Any]) -> dict[str, Any]:
 def _is_shown(name: str, value: Any) -> bool:
     if name in _INTERNAL or not isinstance(value, int | float | str):
         return False
-    # KFP's JSON cannot contain NaN.
+    # KFP's JSON cannot contain NaN or infinity.
     return math.isfinite(value) if isinstance(value, float) else 0 < len(str(value)) <= _MAX_CHARS
 
 
@@ -95,8 +95,8 @@ def _facts_of(artifact: Any) -> Mapping[str, Any]:
 
 
 def _metrics(artifacts: Iterable[Any]) -> dict[str, float]:
-    # KFP's JSON cannot contain NaN.
     found = _views(METRICS, artifacts, _metrics_of)
+    # KFP's JSON cannot contain NaN or infinity.
     return {n: value for of in found for n, value in of.items() if math.isfinite(value)}
 
 

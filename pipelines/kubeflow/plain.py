@@ -1,8 +1,8 @@
 """Plain Kubeflow components: each runs one command of `penstock`, with `--json`, in a container.
 
-Artifacts become the command's paths, `arguments` its flags, and the printed figures become KFP's
-metrics. A pipeline that loads a component's file by `kfp.components.load_component_from_file` needs
-neither this package nor TFX.
+The component's artifacts become paths on the command line, its parameter `arguments` becomes the
+flags, and the printed figures become KFP's metrics. A pipeline that loads a component's file by
+`kfp.components.load_component_from_file` needs neither this package nor TFX.
 """
 
 import math
@@ -18,12 +18,12 @@ from penstock.pipelines.kubeflow.executor import ExecutorInput
 
 @dataclass(frozen=True)
 class Command:
-    """A `penstock` command that a component runs, and its words for the component's artifacts.
+    """A `penstock` command that a component runs, with the arguments for its artifacts.
 
     Attributes:
         about: Description of the component in KFP.
-        takes: Words of the command for each input artifact; "{}" stands for its path.
-        gives: Words of the command for each output artifact.
+        takes: Command line arguments for each input artifact; "{}" stands for its path.
+        gives: Command line arguments for each output artifact; "{}" stands for its path.
         arguments: Default of the parameter `arguments`.
         optional: Input artifacts that may be missing.
     """
@@ -35,7 +35,7 @@ class Command:
     optional: frozenset[str] = frozenset()
 
     def words(self, task: ExecutorInput) -> Iterator[str]:
-        """Yields the command's words: the arguments, then the paths in order."""
+        """Yields the command line arguments: flags, then input and output artifacts."""
         yield from task.parameters.get("arguments", self.arguments)
         for name, words in self.takes.items():
             path = task.input_path(name)
@@ -48,7 +48,7 @@ class Command:
 
 
 _PATH = ("{}",)
-_REPLACED = ("--overwrite", "{}")  # an earlier attempt's files
+_REPLACED = ("--overwrite", "{}")  # a retry replaces the files of the failed attempt
 _SCHEMA = {"schema": ("--schema", "{}")}
 COMMANDS = {
     "ingest": Command(
@@ -119,5 +119,5 @@ def figures_of(report: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[st
             yield from figures_of(value, f"{prefix}{name}_")
         elif (
             isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-        ):  # KFP's JSON cannot contain NaN
+        ):  # KFP's JSON cannot contain NaN or infinity
             yield f"{prefix}{name}", value

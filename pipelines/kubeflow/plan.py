@@ -1,4 +1,4 @@
-"""Plan of a pipeline for Kubeflow, in plain values: one container task per node or group.
+"""Plan of a pipeline for Kubeflow, in plain values: one container task per node or group of nodes.
 
 Input: the IR of a TFX pipeline. Output: a `Plan`, which contains no TFX type.
 """
@@ -111,7 +111,7 @@ def plan_ir(
     recipe: Recipe | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Plan:
-    """Plans the tasks of a pipeline's IR; `options` are those that a run may change.
+    """Plans the tasks of a pipeline's IR; `options` are the config options that a run may change.
 
     With `fuse`, connected light nodes share a task, except the nodes in `alone`.
     """
@@ -195,9 +195,10 @@ def _task(
 def _group_nodes(nodes: Sequence[Node], alone: Collection[str]) -> list[list[Node]]:
     """Groups nodes, which are in topological order, into tasks in topological order.
 
-    Each node gets a stage. Its stage is above that of each upstream node, unless both nodes are
-    light. A heavy node gets the earliest possible stage, and a light node the latest possible one,
-    so that light nodes gather in one stage. Connected light nodes of a stage form a group.
+    Each node gets a stage. A node's stage is later than the stage of each upstream node, or the
+    same if both nodes are light. A heavy node gets the earliest possible stage, and a light node
+    the latest possible one, so that light nodes gather in one stage. Connected light nodes of a
+    stage form a group.
     """
     light = {node.node_info.id: _is_light(node, alone) for node in nodes}
     stages: dict[str, int] = {}

@@ -1,8 +1,8 @@
 """Pods of a run, in two forms.
 
 KFP makes the pod of a node from the pipeline spec and the platform config
-(`kubernetes_executor_config.proto`). The workers of a Trainer are pods of a JobSet (part of
-Kubeflow Trainer v2), which takes a pod template. `_render` writes each pod option in both forms.
+(`kubernetes_executor_config.proto`). The workers of a Trainer are pods of a JobSet, which takes a
+pod template; Kubeflow Trainer v2 installs JobSet. `_render` writes each pod option in both forms.
 """
 
 from collections.abc import Mapping
@@ -20,15 +20,15 @@ from penstock.pipelines.runs.metadata_store import MYSQL_PASSWORD, MYSQL_USER
 # Folder in the container with the certificates for an encrypted connection to MySQL.
 MYSQL_TLS = "/var/run/penstock/mysql-tls"
 WORKER_PORT = 2222
-# Exit codes from this one upwards mean a lost peer or a signal; a worker that is started again then
-# continues.
+# Exit codes from this one upwards mean a lost peer or a signal; a worker that ends with one of them
+# is started again and continues its training.
 _FIRST_RETRIED_CODE = 128
 _QUEUE = "kueue.x-k8s.io/queue-name"
 # Network policies of a shared namespace select pods of runs by this label.
 RUN_LABELS = {"penstock/run": "true"}
 WORKER_LABELS = {
-    # The network policy of `k8s/components/workers` selects pods by the second label. The policies
-    # of `own-namespace` and `internet` beside it select pods by the first label.
+    # The network policies of `k8s/components/own-namespace` and `k8s/components/internet` select
+    # pods by the first label, the policy of `k8s/components/workers` by the second one.
     "pipelines.kubeflow.org/v2_component": "true",
     "penstock/role": "worker",
     # Istio's sidecar would outlive the worker, and intercept connections between workers.
@@ -104,7 +104,7 @@ def set_retry_budgets(spec: Mapping[str, Any], retry: Retry) -> None:
 
 
 def worker_job(placement: Placement, node_id: str, image: str) -> dict[str, Any]:
-    """Returns the job of a node's workers, without its name, owner and the workers' arguments."""
+    """Returns the JobSet of a node's workers, without name, owner and the workers' arguments."""
     pod = _render(placement, placement.gpu)
     resources = placement.resources_of(node_id)
     limits = {"cpu": resources.cpu_limit, "memory": resources.memory_limit}

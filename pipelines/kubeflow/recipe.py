@@ -35,7 +35,7 @@ _KINDS = (bool, int, float, str, dict, list)
 class Recipe:
     """Dotted path of a pipeline, changes of its config, and the compiled graph (`graph_of`).
 
-    `root` is the root of the config inside pods; None if the config has no root.
+    `root` is the value of the config's `root` in pods; None if the config has no `root`.
     """
 
     pipeline: str
@@ -49,7 +49,7 @@ class Recipe:
 
     @classmethod
     def from_text(cls, text: str) -> "Recipe":
-        """Returns the recipe from the text that `to_text` wrote."""
+        """Returns the recipe from the text that `to_text` returned."""
         return cls(**json.loads(text))
 
     def build(self, texts: Sequence[str]) -> tuple[pipeline_pb2.Pipeline, dict[str, Any]]:

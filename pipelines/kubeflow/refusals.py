@@ -87,8 +87,8 @@ def check_runs_in_container(ir: pipeline_pb2.Pipeline, node: pipeline_pb2.Pipeli
 def check_paths(ir: pipeline_pb2.Pipeline, placement: Placement, pipeline: str) -> None:
     """Rejects local paths that are not on the volume, in a package or in `image_paths`.
 
-    The image has the installed packages, the package of the `pipeline` (a dotted path) and the
-    Python modules in the folder that contains this package, such as a `module_file`.
+    The image is expected to have the installed packages, the package of the `pipeline` (a dotted
+    path) and the Python modules in the folder that contains this package, such as a `module_file`.
     """
     own, installed = _find_package(pipeline), _find_package("penstock").parent
     # In an editable install, Penstock's rooms are outside site-packages.
@@ -112,7 +112,7 @@ def check_changes(changes: Mapping[str, Any], placement: Placement) -> None:
 
 
 def _find_package(dotted: str) -> Path:
-    """Returns the folder of the top-level package of a dotted path, or the file of a module."""
+    """Returns the folder of a dotted path's top-level package, or its file if it is a module."""
     name = re.split(r"[.:]", dotted)[0]
     spec = importlib.util.find_spec(name) if name.isidentifier() else None
     if spec is None:
@@ -148,9 +148,9 @@ def _paths(text: str) -> Iterator[str]:
 
 
 def node_texts(ir: pipeline_pb2.Pipeline) -> Iterator[tuple[str, str, str]]:
-    """Yields (node id, path of the field, text) for all texts of nodes and their executors.
+    """Yields (node id, path of the field, value as text) of nodes, their executors and drivers.
 
-    Texts inside JSON and `Any` are unpacked.
+    Values inside JSON texts and `Any` are unpacked; booleans are left out.
     """
     tree = json_format.MessageToDict(ir, preserving_proto_field_name=True)
     deployment = tree.get("deployment_config", {})

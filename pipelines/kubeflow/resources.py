@@ -1,6 +1,6 @@
-"""Parts of a placement: resources, volume, login, GPU, retries.
+"""Parts of a placement: resources, retries, volume, login, tolerations, affinity, GPU, message.
 
-Values have Kubernetes' form; its rules are checked here, when the placement is read.
+Values have the form that Kubernetes requires, which is checked when the placement is read.
 """
 
 import re
@@ -155,7 +155,7 @@ class Gpu:
 
     Attributes:
         resource: Name of the resource in Kubernetes.
-        count: Number of accelerators of each training node.
+        count: Number of accelerators of each pod that trains.
         node_selector: Labels of the Kubernetes nodes with accelerators.
         tolerations: Tolerations of the taints of those Kubernetes nodes.
         nodes: Ids of the pipeline's nodes that train; by default those whose component is called

@@ -24,7 +24,7 @@ from urllib3.exceptions import HTTPError
 from penstock.components.errors import DataError, UsageError
 
 TOKEN, TOKEN_FILE = "PENSTOCK_KFP_TOKEN", "PENSTOCK_KFP_TOKEN_FILE"
-# KFP's variable with the path of the token that Kubernetes mounts into a pod and renews.
+# KFP's environment variable for the path of the token that Kubernetes mounts into a pod and renews.
 _MOUNTED_TOKEN = "KF_PIPELINES_SA_TOKEN_PATH"
 _AUDIENCE = "pipelines.kubeflow.org"
 _HEALTH = "/apis/v2beta1/healthz"
@@ -55,7 +55,10 @@ def connect(host: str, namespace: str | None) -> kfp.Client:
 
 
 def read_token() -> str | None:
-    """Returns the bearer token from the environment, or from the file that it names, or None."""
+    """Returns the bearer token; None if no environment variable has one.
+
+    `TOKEN` contains the token; `TOKEN_FILE` and KFP's variable contain the path of its file.
+    """
     if token := os.environ.get(TOKEN):
         return token
     path = os.environ.get(TOKEN_FILE) or os.environ.get(_MOUNTED_TOKEN)
@@ -82,7 +85,7 @@ def server_errors(host: str) -> Iterator[None]:
 
 
 def health(host: str) -> dict[str, Any]:
-    """Returns the server's description of itself, with `multi_user` and `tag_name`."""
+    """Returns the answer of the server's health API, which contains `multi_user` and `tag_name`."""
     if not host.startswith(("http://", "https://")):
         raise UsageError(f"--host must start with http:// or https://, got {host!r}")
     host = host.rstrip("/")

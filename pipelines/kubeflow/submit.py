@@ -169,9 +169,10 @@ def _details(run: Any, file: CompiledFile) -> dict[str, Any]:
 def _messages(
     namespace: str, run_id: str, tasks: Mapping[str, str], *phases: str
 ) -> Iterator[tuple[str, str]]:
-    """Yields (node, message) of Argo's pods in `phases`; the message is the pod's own reason.
+    """Yields (node, message) of the run's pods that are in one of Argo's `phases`.
 
-    Yields nothing if the caller's kubeconfig may not list workflows in the namespace.
+    Argo's message says why the pod waits or failed. Yields nothing if the caller may not list
+    workflows in the namespace.
     """
     workflows: list[Any] = []
     with suppress(config.ConfigException, client.ApiException, HTTPError):

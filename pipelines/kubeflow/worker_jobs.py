@@ -1,12 +1,12 @@
 """Runs the Trainer on several workers: starts their JobSet, watches it, and deletes it.
 
-    node's pod    the TFX node: driver, metadata, the JobSet; needs no accelerator
+    node's pod    runs the TFX driver, writes metadata, manages the JobSet; needs no accelerator
     workers       run the node's executor on the invocation that the node writes below the pipeline
                   root; the chief writes TFX's executor output there, as TFX's remote executors do
 
 The node's pod owns the JobSet (`pod.worker_job`), so Kubernetes deletes it with the pod. A failed
 pod, for example an evicted one, is not deleted; so the JobSet has the same name in each attempt of
-a run, and the next attempt deletes the old one.
+a run, and the next attempt deletes the old JobSet.
 """
 
 import copy
@@ -187,7 +187,7 @@ class WorkerJobs:
     def _print_events(self, name: str) -> None:
         """Prints events that say why pods are not created, for example because of a quota.
 
-        By default, Kubernetes deletes events after an hour.
+        The log keeps these events, which Kubernetes by default deletes after an hour.
         """
         selector = f"involvedObject.kind=Job,involvedObject.name={name}-worker-0,type=Warning"
         events = self._core.list_namespaced_event(self._namespace, field_selector=selector)
@@ -207,7 +207,7 @@ def _job_name(execution_info: data_types.ExecutionInfo) -> str:
     # Each attempt has its own execution, but all attempts of a run need the same job name.
     tries = posixpath.dirname(posixpath.dirname(execution_info.execution_output_uri))
     key = f"{tries} {execution_info.pipeline_run_id}"
-    # Names of the job's pods begin with this name, and must stay below 63 characters.
+    # The names of the JobSet's pods begin with this name and may have at most 63 characters.
     return f"penstock-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
 
 

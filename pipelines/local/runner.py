@@ -1,7 +1,7 @@
 """Runs a pipeline in this process with TFX's LocalDagRunner, and shows each node's progress.
 
-In the folder of a pipeline's runs, there is one run at a time, and no leftovers of killed runs
-remain.
+Only one run at a time uses the folder of a pipeline's runs. It first removes the leftovers of
+killed runs.
 """
 
 import sqlite3
@@ -80,7 +80,7 @@ class _WatchedRunner(LocalDagRunner):
     ) -> None:
         """Removes leftovers of killed runs, then runs a compiled pipeline node by node.
 
-        This loop replaces TFX's own, which has no hook for checks between nodes.
+        This loop replaces TFX's own, which has no hook between nodes.
         """
         del run_options
         self._check(pipeline)
@@ -118,8 +118,8 @@ class _WatchedRunner(LocalDagRunner):
                 raise NodeFailedError(f"node {node!r} failed: {unusable(store, error)}") from error
             raise NodeFailedError(f"node {node!r} failed: {reason(error)}") from error
         finally:
-            # A driver copies remote input to compute digests; after a cache hit, nobody reads the
-            # copies.
+            # A driver copies remote input to compute digests; after a cache hit, no executor reads
+            # the copies.
             remove_copies()
             release_memory()
         self._progress.end(node, state)

@@ -1,7 +1,8 @@
 """Judges predictions in a table as BatchEvaluator judges a model.
 
 Input: Parquet, or any table that an ingest reads, with a label and a prediction in each row; the
-columns in use are held in memory. Output: a folder with `evaluation.json`, TFMA's files and a page.
+columns in use are held in memory. Output: a folder with `evaluation.json`, TFMA's files and an HTML
+page.
 """
 
 import os
@@ -60,8 +61,8 @@ def evaluate(
         thresholds: Least values of overall metrics, or largest values for errors: `{"AUC": 0.8}`.
 
     Returns:
-        The evaluation; `blessed` says whether all thresholds were reached, and `failures` which
-        were not.
+        The evaluation; `blessed` says whether all thresholds were reached, and `failures` lists
+        those that were not.
 
     Raises:
         DataError: A column is missing, or a row has no label, prediction or weight.
@@ -89,7 +90,7 @@ def _read(data: str, names: Sequence[str]) -> pa.Table:
     if os.path.isfile(one := os.path.join(data, "predictions.parquet")):  # KFP passes a folder
         data = one
     try:
-        if data.endswith(".parquet"):  # keeps structs of probabilities and 64-bit numbers
+        if data.endswith(".parquet"):  # read as it is, with structs and 64-bit numbers
             path = local_path(data)
             _require(names, pq.read_schema(path).names, data)
             table = pq.read_table(path, columns=list(names))
@@ -114,8 +115,8 @@ def _judged(
 ) -> tuple[str, tuple[str, ...], dict[str, np.ndarray]]:
     """Returns the task, its classes, and TFMA's extracts.
 
-    The extracts are labels [n, 1], predictions [n, classes or 1] and, if there are any, weights [n,
-    1].
+    The extracts are labels [n, 1]; predictions [n, classes], or [n, 1] for two classes and for a
+    regression; and, if `weight` is given, weights [n, 1].
     """
     predictions, classes = _predictions(table[prediction], prediction)
     labels = _labels(table[label], label, classes)
@@ -207,7 +208,7 @@ def _numbers(column: pa.ChunkedArray, name: str) -> np.ndarray:
 
 
 def _sliceable(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
-    """Returns a column as int64, float32 or text, which TFMA accepts; other types become text."""
+    """Returns a column as int64, float32 or, for other types, text: the types that TFMA accepts."""
     if pa.types.is_nested(column.type):
         raise UsageError(f"column {name!r} is {column.type}; slice by a column of single values")
     if pa.types.is_integer(column.type):

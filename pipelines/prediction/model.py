@@ -69,9 +69,8 @@ class PushedModel:
         the probability of this class; and `probabilities`, a struct with one field per class, or a
         list if there are over 100 classes or no class names. The predicted class is the most
         probable one or, if a threshold was chosen for two classes, the one that this threshold
-        selects. For a
-        regression: `prediction`. With several targets, names begin with the target:
-        `price/prediction`.
+        selects. For a regression, the result has only `prediction`. With several targets, names
+        begin with the target: `price/prediction`.
         """
         found: dict[str, pa.Array] = {}
         for prefix, parts in self.outputs(columns).items():
@@ -104,7 +103,7 @@ def _by_class(probabilities: np.ndarray, names: Sequence[str]) -> pa.Array:
 
 
 def open_model(place: str) -> PushedModel:
-    """Opens a pushed model; for a folder of versions or a root of runs, opens the newest one."""
+    """Opens a pushed model; in a folder of versions or a root of runs, opens the newest version."""
     path = place if is_remote(place) else _find(place, _LOCAL)
     import tensorflow as tf  # takes 3 s, so it comes after the check of the path
 
@@ -161,8 +160,8 @@ class Explainer:
     change that this value, compared with the typical one, makes to the probability of the predicted
     class or to the predicted number. To explain a batch, the model is called once with the batch as
     it is, and once for each column that has a typical value. The typical row is made from the first
-    batch: the median of numbers and the most frequent text; lists are left out. `names` has the
-    data's own name for each column of the model.
+    batch: the median of numbers and the most frequent text; lists are left out. `names` maps each
+    column of the model to the name of this column in the data.
     """
 
     def __init__(

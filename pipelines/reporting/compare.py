@@ -11,7 +11,8 @@ from penstock.components.trainer.record import TrainingRecord
 from penstock.pipelines.reporting.gather import Report
 
 _MOST_SLICES = 30
-# Options that a driver adds to a node; a node whose outputs come from the cache does not have them.
+# Options that a driver adds to a node. They are not compared, because a node whose outputs come
+# from the cache does not have them.
 _OF_DRIVERS = ("input_fingerprint", "span", "version")
 
 

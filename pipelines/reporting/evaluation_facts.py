@@ -1,9 +1,8 @@
 """Facts of a ModelEvaluation artifact for the report.
 
-They come from `evaluation.json`; the caller gives the names of classes.
-
-Another file in the same folder has, for each target, the rows with the largest errors, the
-residuals and the feature importance.
+They come from `evaluation.json` and, for each target, from `error_analysis.json`: the rows with the
+largest errors, a sample of labels and predictions, and the feature importance. The caller gives the
+names of classes.
 """
 
 import base64
@@ -25,12 +24,12 @@ from penstock.pipelines.reporting.image_facts import image_label, image_source
 from penstock.pipelines.reporting.numbers import compact, percent, signed
 
 DECIDES_AT = 0.5
-_MOST_SHOWN = 8  # number of features shown of a row, the most important first
+_MOST_SHOWN = 8  # number of features shown per row, the most important first
 
 
 @dataclass(frozen=True)
 class WrongRow:
-    """A row with a wrong prediction."""
+    """One of the rows with the largest errors."""
 
     label: str
     prediction: str
@@ -82,7 +81,7 @@ class ConfusionFacts:
 
 @dataclass(frozen=True)
 class EvaluationFacts:
-    """An evaluation.
+    """Facts of an evaluation.
 
     Attributes:
         confusion: Confusion matrix of the first output that has one.

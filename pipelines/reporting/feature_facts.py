@@ -54,7 +54,7 @@ class FeatureFacts:
 
     Attributes:
         skew: Distance between the first two splits, 0..1.
-        drift: Distance between the first split and that of the previous run, 0..1.
+        drift: Distance between the first split of this run and of an earlier run, 0..1.
     """
 
     name: str
@@ -70,10 +70,10 @@ class FeatureFacts:
 
 @dataclass(frozen=True)
 class StatisticsFacts:
-    """All features.
+    """All features in all splits.
 
     Attributes:
-        compared_with: Id of the run with which `drift` compares; None if there is none.
+        compared_with: Id of the earlier run from which `drift` is measured; None without one.
     """
 
     rows: Mapping[str, int]
@@ -137,7 +137,7 @@ def _split(feature: Any, rows: int, bars: Sequence[Bar]) -> SplitFeature:
     kind, texts = feature.WhichOneof("stats"), feature.string_stats
     return SplitFeature(
         rows=rows,
-        # TFDV's own count of missing values leaves out rows without the parent feature.
+        # TFDV's `num_missing` leaves out rows without the parent feature.
         missing=max(0, rows - present(feature)) if kind else rows,
         distinct=int(texts.unique) if kind == "string_stats" else None,
         top=[Bar(t.value, t.frequency) for t in texts.top_values[:1] if t.value != _NO_TEXT],

@@ -67,8 +67,8 @@ def gather(run: RunRecord, earlier: Sequence[RunRecord] = ()) -> Report:
     """Gathers the facts of a run.
 
     Drift is measured from the newest blessed run in `earlier`, which lists the newest run first. If
-    no run was blessed, drift is measured from the newest run. Runs that share this run's statistics
-    do not count.
+    no run was blessed, drift is measured from the newest run. Runs whose statistics are the same
+    artifact as this run's are skipped.
     """
     reader = _Reader(run)
     note = read_note(run)

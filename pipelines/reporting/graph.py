@@ -2,7 +2,7 @@
 
 Input: the nodes that each node waits for. Output: positions in pixels. The method is that of
 Sugiyama, Tagawa and Toda (1981): layers by longest path, and a place for a long arrow in each layer
-that it passes. Within a layer, the order is that of the barycentres of upper neighbours.
+that it passes. Within a layer, places are ordered by the barycentre of their upper neighbours.
 """
 
 from collections.abc import Mapping, Sequence

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 from penstock.pipelines.reporting.numbers import compact, span
 
-# Number of bins in TFDV.
+# TFDV's number of bins in a histogram.
 BINS = 10
 _NEARLY_ALL = 0.8
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A category or range as text, and its count, which may be a fraction if interpolated."""
+    """A category or range as text, and its count, which is a fraction if it was interpolated."""
 
     label: str
     count: float
@@ -41,7 +41,7 @@ class Histogram:
 
     @property
     def has_tail(self) -> bool:
-        """Returns whether nearly all values are in one of the buckets of equal width."""
+        """Whether over 80 % of the values are in one of the buckets of equal width."""
         total = sum(bucket.count for bucket in self.equal)
         most = max((bucket.count for bucket in self.equal), default=0)
         return len(self.deciles) > 2 and most > _NEARLY_ALL * total
@@ -70,8 +70,8 @@ def rebin(buckets: Sequence[Bucket], edges: Sequence[float]) -> list[float]:
 def common_bins(histograms: Sequence[Histogram]) -> list[list[Bar]]:
     """Converts histograms to the same bins, so that they can be shown side by side.
 
-    If a histogram has a long tail, the bins divide the range of its middle values. A further bin on
-    each side counts the values outside this range, if there are any.
+    If a histogram has a long tail, the bins divide the range of its middle values, and one more bin
+    on each side counts the values outside this range, if there are any.
     """
     known = [[b for b in h.equal if math.isfinite(b.low + b.high)] for h in histograms]
     ends = [end for buckets in known for b in buckets for end in (b.low, b.high)]

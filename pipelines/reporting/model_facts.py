@@ -50,7 +50,7 @@ def gather_model(uri: str) -> ModelFacts:
 
 
 def find_saved_model(uri: str) -> str:
-    """Returns a SavedModel's folder, preferably a serving model's; DataError if there is none."""
+    """Returns a SavedModel's folder, preferably a serving model's; raises DataError without one."""
     below = find_below(uri) if is_remote(uri) else map(str, Path(uri).rglob(_FILE))
     found = [posixpath.dirname(path) for path in below if posixpath.basename(path) == _FILE]
     if not found:

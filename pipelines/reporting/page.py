@@ -1,4 +1,4 @@
-"""Renders facts as HTML from the templates. Data is escaped, and a page fetches nothing."""
+"""Renders facts as HTML from the templates. Data is escaped, and a page loads no other file."""
 
 import functools
 import re

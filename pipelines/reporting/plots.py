@@ -29,7 +29,7 @@ _VARIABLES = {
 }
 _COLOURS = (_ONE, _TWO)
 # Points are raster images, because vectors of many points would add megabytes to the page. Their
-# colours cannot be replaced, so this colour is readable on light and dark.
+# colours cannot be replaced, so this colour is readable on light and dark backgrounds.
 _RASTER = "#4a86e0"
 # Style of the line on which the points of a perfect model lie.
 _AIM = {"color": _MUTED, "linewidth": 1, "linestyle": (0, (4, 3))}
@@ -125,9 +125,8 @@ def slice_plot(
 def group_plot(key: str, feature: str, groups: Sequence[Mapping[str, Any]]) -> Markup:
     """Plots the mean label and mean prediction of each group of rows.
 
-    A line joins the groups that are ranges of numbers.
-
-    The name of a group is a text, or the ends of a range of numbers.
+    The name of a group is a text, or the ends of a range of numbers. A line joins the groups that
+    are ranges of numbers.
     """
     with _axes(feature, inches=(4.4, 3.0)) as (figure, axes):
         at = range(len(groups))

@@ -32,7 +32,7 @@ def executions_of(
         constants.NODE_CONTEXT_TYPE_NAME,
     ),
 ) -> list[metadata_store_pb2.Execution]:
-    """Returns a node's executions that are in all its contexts of these types, oldest first."""
+    """Returns the executions in all the node's contexts of the given types, oldest first."""
     # The executions are filtered in Python because MLMD 1.21 has no filter queries.
     by_context = []
     for spec in node.contexts.contexts:
@@ -55,7 +55,10 @@ def close_attempts(
     node: pipeline_pb2.PipelineNode,
     runtime_spec: pipeline_pb2.PipelineRuntimeSpec,
 ) -> None:
-    """Marks unsuccessful attempts FAILED and removes their outputs."""
+    """Marks the active executions FAILED, and removes the outputs of all given executions.
+
+    Outputs that are LIVE in the store are kept.
+    """
     running = [e for e in executions if execution_lib.is_execution_active(e)]
     for execution in running:
         execution.last_known_state = Execution.FAILED
@@ -87,7 +90,7 @@ def note_failure(handle: metadata.Metadata, node: pipeline_pb2.PipelineNode, rea
 
 
 def set_apart(node: pipeline_pb2.PipelineNode, run_id: str, attempt: int) -> None:
-    """Adds a context for the node's next execution only; the attempts are numbered from 1."""
+    """Adds a context for the node's next execution only; `attempt` is counted from 1."""
     context = node.contexts.contexts.add()
     context.type.name = _ATTEMPT_CONTEXT_TYPE
     context.name.field_value.string_value = f"{run_id}.{node.node_info.id}.attempt-{attempt}"

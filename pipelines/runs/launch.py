@@ -1,9 +1,9 @@
 """Launches one node with TFX's launcher and with Penstock's checks around driver and executor.
 
 TFX checks only that an artifact's path exists. Here, Examples must also match their manifest, and a
-pushed model must be the one that is served. A node fails if its input has changed, even if its
-outputs are in the cache. A node whose output in the cache has changed does not use the cache: it
-runs again. The rows of a node's outputs are compared with those of its inputs.
+pushed model must be the one that is served. A node fails if its input Examples have changed, even
+if its outputs are in the cache. A node whose output in the cache has changed does not use the
+cache: it runs again. The row counts of a node's outputs are compared with those of its inputs.
 """
 
 import logging
@@ -70,7 +70,7 @@ def launch(
     """Launches a node of a compiled pipeline; raises NodeFailedError if TFX records a failure.
 
     `prepare` is called before an executor is imported, so it is not called for a node from the
-    cache. `python` is the operator for executors other than Beam's.
+    cache. `python` is the operator for executors that are not Beam executors.
     """
     deployment = runner_utils.extract_local_deployment_config(ir)
     node_id = node.node_info.id
@@ -161,7 +161,7 @@ class _CheckedDriver(base_driver_operator.BaseDriverOperator):
 
 
 class _HeldExecutor(base_executor_operator.BaseExecutorOperator):
-    """Runs an executor, and compares the rows of its outputs with those of its inputs."""
+    """Runs an executor, and compares the row counts of its outputs with those of its inputs."""
 
     SUPPORTED_EXECUTOR_SPEC_TYPE = ()  # the stock operator checks the type
     SUPPORTED_PLATFORM_CONFIG_TYPE = ()

@@ -19,10 +19,8 @@ ROWS_PROPERTY = "penstock_rows"
 class NodeRows:
     """Rows that a node read and wrote, by split.
 
-    Splits that are evaluated together share one entry, such as `train+eval`.
-
-    `reasons` say why the read and written rows of a split differ, or why written rows are not
-    counted.
+    Splits that are evaluated together share one entry, such as `train+eval`. `reasons` say why the
+    numbers of read and written rows of a split differ, or why written rows are not counted.
     """
 
     read: Mapping[str, int] = field(default_factory=dict)
@@ -32,7 +30,7 @@ class NodeRows:
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """Rows of one split in a node's output, and why they differ from those that the node read."""
+    """Number of rows of a split in a node's output, and why the node read more or fewer rows."""
 
     split: str
     node: str

@@ -1,9 +1,9 @@
 """Sends OpenLineage events of a node: START before it runs, COMPLETE or FAIL after it.
 
-Input: a compiled node, and the result of TFX's launcher. Output: events, sent by OpenLineage's own
-client, which is configured by its own environment variables. Sending events needs no metadata
-store. If the server does not answer, or the client is not installed, no run fails: one warning is
-logged, and the process sends no more events.
+Input: a compiled node, and the result of TFX's launcher. Output: events, sent by OpenLineage's
+client, which environment variables configure. Sending events needs no metadata store. If the server
+does not answer, or the client is not installed, no run fails: one warning is logged, and the
+process sends no more events.
 """
 
 import logging
@@ -37,7 +37,7 @@ Launch = Callable[[], ExecutionInfo | None]
 def with_events(
     ir: pipeline_pb2.Pipeline, node: pipeline_pb2.PipelineNode, launch: Launch
 ) -> ExecutionInfo | None:
-    """Returns the result of `launch`, and emits events if a variable of the client is set."""
+    """Calls `launch` and returns its result; sends events if one of `_VARIABLES` is set."""
     if not any(map(os.environ.get, _VARIABLES)):
         return launch()
     events = _Events(ir, node.node_info.id)
@@ -135,7 +135,7 @@ def _uris(artifacts: Mapping[str, Sequence[Any]] | None) -> Iterable[str]:
 
 
 def _facets(manifest: Manifest | None) -> dict[str, Any]:
-    """Returns facets: the columns, and the digest of all shards as the dataset's version."""
+    """Returns a dataset's facets: its columns, and the digest of all shards as its version."""
     from openlineage.client.facet_v2 import dataset_version_dataset, schema_dataset
 
     if manifest is None:

@@ -123,7 +123,7 @@ MetadataStore = SqliteStore | MySqlStore
 
 
 def store_of(text: str) -> MetadataStore:
-    """Returns the store of a file or of an address, `mysql://HOST[:PORT]/DATABASE[?tls=FOLDER]`."""
+    """Returns the store in a file or at an address, `mysql://HOST[:PORT]/DATABASE[?tls=FOLDER]`."""
     if not is_address(text):
         return SqliteStore(text)
     # Unknown options are errors, because a misspelt `tls` would leave the connection unencrypted.
@@ -211,7 +211,11 @@ def open_reading(store: MetadataStore, *, writable: bool = False) -> Iterator[An
 
 @contextmanager
 def only_run(folder: Path) -> Iterator[None]:
-    """Holds the lock of `folder` during the block; the lock ends with the process."""
+    """Holds the lock of `folder` during the block; the lock ends with the process.
+
+    Raises:
+        DataError: Another process holds the lock.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("a+") as lock:
         try:
@@ -228,4 +232,4 @@ def only_run(folder: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            fcntl.flock(lock, fcntl.LOCK_UN)  # else a fork keeps the lock
+            fcntl.flock(lock, fcntl.LOCK_UN)  # otherwise a forked child would keep the lock

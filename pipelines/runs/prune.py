@@ -1,7 +1,7 @@
 """Frees disk space of old runs: finds artifacts on which no kept run depends, and removes them.
 
-Input: an open metadata store. Output: a `PrunePlan`; then the files are removed and their artifacts
-are marked `DELETED` in the store, so that TFX's cache and resolvers skip them. MLMD removes no
+Input: an open metadata store. Output: a `PrunePlan`. `prune` then removes the files, and marks
+their artifacts `DELETED` in the store, so that TFX's cache and resolvers skip them. MLMD removes no
 record: a pruned run is still listed with its nodes and result.
 """
 
@@ -81,7 +81,7 @@ def prune(store: Any, plan: PrunePlan) -> None:
 
 
 def new_artifacts(run: RunRecord) -> list[mlmd.Artifact]:
-    """Returns the artifacts that a run made itself and that still exist."""
+    """Returns the existing artifacts that a run made and did not take from the cache."""
     return [artifact for node in run.nodes if node.state == "done" for artifact in _own(node)]
 
 

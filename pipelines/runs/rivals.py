@@ -11,8 +11,8 @@ from penstock.components.plain import from_record
 RIVALS_NAME = "rivals.json"
 CONSTANT, LINEAR, TREES = "constant", "linear", "trees"
 _NOISE_ERRORS = 2
-# A class with at least this number of evaluation rows counts as missed if less than this share of
-# them is found.
+# A class counts as missed if it has at least `_MIN_CLASS_ROWS` evaluation rows and the model finds
+# less than `_MIN_FOUND_SHARE` of them.
 _MIN_CLASS_ROWS, _MIN_FOUND_SHARE = 20, 0.05
 
 

@@ -2,11 +2,10 @@
 
 Input: the input and output artifacts of a node after its executor has ended. Output: the row counts
 by split, as a custom property of each output that has rows, and a manifest for Examples that have
-none. If a node wrote more or fewer rows than it read, without a stated reason, the check raises a
-DataError. Rows are counted in the
-artifacts: Examples by their manifest or record by record, statistics by `num_examples`, a training
-pass by the rows that the training read, an evaluation by its example count. So the check also
-covers stock TFX nodes.
+no manifest. If a node wrote more or fewer rows than it read, without a stated reason, the check
+raises a DataError. Rows are counted in the artifacts: Examples by their manifest or record by
+record, statistics by `num_examples`, a training pass by the rows that the training read, an
+evaluation by its example count. So the check also covers stock TFX nodes.
 """
 
 import json
@@ -48,7 +47,7 @@ ByName = Mapping[str, int]
 
 
 def run_and_hold_rows(run: Callable[[Any], Any], info: Any) -> Any:
-    """Runs an executor on TFX's `ExecutionInfo`, then checks the rows; returns its output."""
+    """Runs an executor on TFX's `ExecutionInfo`, checks the row counts, and returns its output."""
     own = os.getpid()
     try:
         output = run(info)
@@ -66,7 +65,7 @@ def run_and_hold_rows(run: Callable[[Any], Any], info: Any) -> Any:
 
 
 def hold_rows(info: Any, output: Any) -> None:
-    """Stores the row counts of a node's outputs, after comparing them with its input Examples.
+    """Compares the row counts of a node's outputs and input Examples, and stores them.
 
     `info` is TFX's `ExecutionInfo`; `output` is the `ExecutorOutput`, whose artifacts TFX
     publishes.
@@ -206,7 +205,7 @@ def _pass_rows(uri: str) -> dict[str, int]:
 def _evaluated_rows(uri: str) -> dict[str, int]:
     try:
         found = Evaluation.read(uri)
-    except DataError:  # TFMA did not write this
+    except DataError:  # not written by TFMA
         return {}
     apart = {HELD_OUT: found.held_out.rows} if found.held_out else {}
     return {} if found.rows is None else {_UNNAMED: found.rows, **apart}

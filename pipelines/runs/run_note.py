@@ -95,7 +95,7 @@ def _without_secrets(command: Sequence[str]) -> list[str]:
 
 
 def redacted(name: str, value: Any, *, parse: bool = False) -> Any:
-    """Returns the value of an option without secrets; with `parse`, JSON in texts is read."""
+    """Returns the value of an option without secrets; with `parse`, JSON in texts is parsed."""
     if parse and isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         with suppress(ValueError):
             value = json.loads(value)

@@ -1,6 +1,6 @@
 """The executions and artifacts of runs, from the metadata store of TFX 1.16 or 1.21.
 
-Filters in Python, because the store's query language differs between TFX 1.16 and 1.21.
+The records are filtered in Python because MLMD 1.21, which TFX 1.21 uses, has no filter queries.
 """
 
 import json
@@ -29,7 +29,7 @@ _STATES = {
 
 @dataclass(frozen=True)
 class NodeRun:
-    """One node of the run."""
+    """One attempt of a node in a run."""
 
     node: str
     state: str  # a value of `_STATES`
@@ -58,11 +58,11 @@ class RunRecord:
 
     @property
     def seconds(self) -> float:
-        """Seconds from the start of the first node to the end of the last."""
+        """Seconds from the start of the first node until all nodes have ended."""
         return max(node.began + node.seconds for node in self.nodes) - self.began
 
     def artifact(self, type_name: str) -> mlmd.Artifact | None:
-        """Returns the first artifact of a type that a node of this run wrote."""
+        """Returns the first artifact of a type among the outputs of this run's nodes, or None."""
         return next((a for node in self.nodes for a in node.outputs if a.type == type_name), None)
 
     def uri(self, type_name: str) -> str | None:
@@ -146,7 +146,7 @@ def all_runs(store: Any) -> Iterator[RunRecord]:
 
 
 def note_of_run(store: Any, run_id: str, name: str, text: str) -> None:
-    """Stores a text with a run, as a property of its context; DataError for an unknown run."""
+    """Stores a text as a property of a run's context; raises DataError for an unknown run."""
     contexts = store.get_contexts_by_type(_RUN_CONTEXT)
     context = next((c for c in contexts if c.name == run_id), None)
     if context is None:

@@ -38,10 +38,10 @@ def _number(text: str) -> int:
 
 
 def check_spans(address: Any, wanted: range) -> None:
-    """Raises an error that names the wanted spans that are missing at an address of data.
+    """Checks that an address of data has all wanted spans.
 
     Raises:
-        DataError: Spans are missing.
+        DataError: Spans are missing; the message names them.
         UsageError: The address has no placeholder such as `{SPAN}`.
     """
     from penstock.components.example_gen.spans import has_span, spans_at
@@ -68,7 +68,7 @@ def run_spans(
     quiet: bool = False,
     chained: bool = True,
 ) -> None:
-    """Runs spans in order until one fails; in a range, skips spans with a finished run.
+    """Runs spans in order until one fails; skips finished spans if there are several spans.
 
     `finished` returns the id of a finished run of a span, or "" if there is none. If runs are
     `chained`, no span is skipped after one that ran.
@@ -89,7 +89,7 @@ def run_spans(
 
 
 def finished_run(store: Any, pipeline: str, config: Any, fingerprint: str) -> RunRecord | None:
-    """Returns a pipeline's newest run that has no error and has equal options and input.
+    """Returns a pipeline's newest run without an error, with the same options and input, or None.
 
     Args:
         store: An `ml_metadata.MetadataStore`.

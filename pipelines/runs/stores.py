@@ -33,13 +33,13 @@ class Place:
     store: MetadataStore
     run: RunRecord
     earlier: Sequence[RunRecord]
-    """The runs of the same pipeline before it, the newest first."""
+    """The runs of the same pipeline before `run`, the newest first."""
 
     @property
     def folder(self) -> Path:
         """Default folder of HTML pages.
 
-        It is that of the metadata file or, for MySQL, the working directory.
+        It is the folder of the metadata file or, for MySQL, the working directory.
         """
         return Path(self.store.path).parent if isinstance(self.store, SqliteStore) else Path()
 
@@ -63,7 +63,7 @@ def report_name(metadata: str, pipeline: str) -> str:
 
 
 def find_stores(where: str) -> Sequence[MetadataStore]:
-    """Returns the stores in a folder, at most three levels deep, or that of a file or address."""
+    """Returns the stores at most three levels below a folder, or the store of a file or address."""
     path = Path(where)
     if path.is_file() or is_address(where):
         return [store_of(where)]
@@ -81,7 +81,7 @@ def find_stores(where: str) -> Sequence[MetadataStore]:
             if os.path.basename(file) in _FILES or is_metadata(file)
         ]
         if any(name in files for name in _FILES):
-            below.clear()  # they contain runs' artifacts
+            below.clear()  # these folders contain artifacts of runs
         if len(Path(folder).relative_to(path).parts) >= _DEEPEST:
             below.clear()
     if not found:

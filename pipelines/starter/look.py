@@ -111,7 +111,8 @@ def look_at(data: str, options: StarterOptions) -> TableLook | ImagesLook:
         source.rows,
         tuple(columns),
         roles,
-        # A split by time cannot also keep groups together, so leaks with this remedy are left out.
+        # A split by time cannot also keep groups together, so leaks whose remedy is `GROUP` are
+        # left out.
         tuple(leak for leak in leaks if not (options.time and leak.remedy == GROUP)),
         next((split_at(column) for column in columns if column.name == options.time), None),
     )

@@ -82,7 +82,8 @@ def plan_table(look: TableLook, data_name: str) -> Plan:
 def _bounds(target: Target, look: ColumnLook) -> tuple[str, float, float]:
     """Returns a metric, its threshold, and the largest worsening that is allowed.
 
-    The threshold is just better than the value that the best constant reaches on the sample.
+    The threshold is just better than the value that the best constant reaches on the sample or, for
+    AUC, two standard errors better.
     """
     values, counts = zip(*look.counts, strict=True)
     labels = [target.classes.index(name) for name in look.class_names] if target.classes else values

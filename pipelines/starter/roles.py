@@ -1,4 +1,4 @@
-"""Decides by its properties which kind of target or feature a column is, or leaves it out."""
+"""Decides from the properties of a column which target or feature it is, or leaves it out."""
 
 import re
 from bisect import bisect_left
@@ -193,7 +193,7 @@ def _check_role(look: ColumnLook, role: str) -> None:
 
 
 class _Rule(NamedTuple):
-    """The role of a column for which `holds` is true; a column gets the first such role."""
+    """A role, and the columns that it fits; a column gets the role of the first rule that holds."""
 
     role: str
     holds: Callable[[ColumnLook], bool]
@@ -251,9 +251,9 @@ def names_things(look: ColumnLook) -> bool:
 def _numbers_rows(look: ColumnLook) -> bool:
     """Returns whether a column of whole numbers without duplicates only numbers the rows.
 
-    It does if its name says so, or if random whole numbers between its minimum and maximum would
-    probably include equal values.
-    Among n random values out of w whole numbers, about n (n - 1) / 2w pairs are equal.
+    This is the case if its name ends like the name of an id, or if random whole numbers between its
+    minimum and maximum would probably include equal values: among n random values out of w whole
+    numbers, about n (n - 1) / 2w pairs are equal.
     """
     if not look.is_whole or not look.distinct == look.present >= _MIN_ID_ROWS:
         return False

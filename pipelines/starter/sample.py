@@ -35,7 +35,7 @@ def write_sample(folder: Path) -> list[Path]:
 
 
 def _taxi_trips() -> Path:
-    """Path of the 15,002 Chicago taxi trips in TFX's wheel; does not import TFX."""
+    """Returns the path of the 15,002 taxi trips in TFX's wheel, without importing TFX."""
     [tfx] = importlib.util.find_spec("tfx").submodule_search_locations  # type: ignore[union-attr, misc]
     return Path(tfx) / "examples/chicago_taxi_pipeline/data/simple/data.csv"
 

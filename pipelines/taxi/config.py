@@ -22,7 +22,7 @@ from penstock.training import EarlyStop, InputOptions, TrainOptions
 
 
 def example_data() -> str:
-    """Folder of the CSV that the tfx wheel contains, found without importing tfx."""
+    """Returns the folder of the CSV in the tfx wheel, without importing tfx."""
     tfx = importlib.util.find_spec("tfx")
     assert tfx is not None
     assert tfx.origin is not None

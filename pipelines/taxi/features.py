@@ -8,10 +8,10 @@ int64 [1].
 from penstock.recipes import Target
 
 NUMERIC = ("trip_miles", "fare", "trip_seconds")
-"""Scaled to mean 0 and variance 1; missing ones get the mean and a mark in another column."""
+"""Scaled to mean 0 and variance 1; missing values get the mean and a mark in another column."""
 
 BUCKETED = ("pickup_latitude", "pickup_longitude", "dropoff_latitude", "dropoff_longitude")
-"""Replaced by the number of the quantile, 0..BUCKETS - 1."""
+"""Replaced by the number of the quantile bucket, 0..BUCKETS - 1."""
 
 BUCKETS = 10
 
@@ -23,7 +23,7 @@ VOCABULARY_SIZE = 100
 OUT_OF_VOCABULARY_BUCKETS = 10
 
 COUNTED = {"trip_start_hour": 24, "trip_start_day": 8, "trip_start_month": 13}
-"""Used unchanged: integers 0..size - 1."""
+"""Integers 0..size - 1, used unchanged; values outside this range become 0."""
 
 TARGET = Target("tips", "binary", classes=("small tip", "big tip"), label="big_tipper_xf")
 FARE = "fare"

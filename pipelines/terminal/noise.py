@@ -31,7 +31,7 @@ class Noise:
         self.is_kept = False
 
     def keep_in(self, log: Path) -> None:
-        """Move the output so far to another file and continue there."""
+        """Moves the output so far to another file, which also receives all later output."""
         log.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(self.log, log)
         self.log.unlink()
@@ -42,7 +42,7 @@ class Noise:
 
 @contextmanager
 def noise_to_log() -> Iterator[Noise]:
-    """Redirect stdout and stderr of the whole process to a file during the block."""
+    """Redirects stdout and stderr of the whole process to a file during the block."""
     stdout, stderr = os.dup(1), os.dup(2)
     handle, name = tempfile.mkstemp(prefix="penstock-", suffix=".log")
     os.close(handle)
@@ -83,7 +83,7 @@ class _SafeFormatter(logging.Formatter):
 
 @contextmanager
 def _logging() -> Iterator[None]:
-    """Log INFO too: at this level TFX logs which execution it runs, on which inputs, and why."""
+    """Logs INFO too: at this level TFX logs which execution it runs, on which inputs, and why."""
     from absl import logging as absl_logging
 
     handler = logging.StreamHandler(sys.stderr)

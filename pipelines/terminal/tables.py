@@ -48,7 +48,7 @@ def as_html(show: Callable[[Console], None]) -> str:
 def print_table(
     out: Console, title: str, headers: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> None:
-    """Print a table; outside a terminal, one line per row, for `grep` and `awk`."""
+    """Prints a table; outside a terminal, one line per row, for `grep` and `awk`."""
     if out.is_terminal:
         table = Table(*headers, title=title, title_justify="left", title_style="bold")
         for row in rows:

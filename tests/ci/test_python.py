@@ -10,7 +10,7 @@ CHOOSE = Path(__file__).parents[2] / ".ci/python"
 
 @pytest.fixture
 def machine(tmp_path):
-    """A machine with interpreters of some versions; runs `.ci/python env` on it."""
+    """Simulates a machine with interpreters of some versions, and runs `.ci/python env` on it."""
 
     def make(*versions, glibc="2.41", system="Linux x86_64", inside=None, pyenv=None):
         programs = {f"bin/python{version}": f"echo {version}" for version in versions}
@@ -21,7 +21,7 @@ def machine(tmp_path):
         if inside:
             programs["env/bin/python"] = f"echo {inside}"
         if pyenv:
-            programs["bin/python" + pyenv] = "exit 127"  # shim of a version not chosen
+            programs["bin/python" + pyenv] = "exit 127"  # shim of a version that is not active
             programs[f".pyenv/versions/{pyenv}.7/bin/python"] = f"echo {pyenv}"
         for name, line in programs.items():
             file = tmp_path / name

@@ -75,7 +75,7 @@ def saved(tmp_path_factory):
 
 @pytest.mark.parametrize("inlined", [False, True])
 def test_columns_keep_their_own_values_in_a_loaded_model_and_in_a_frozen_one(saved, inlined):
-    """`inlined` does what TensorRT does: it inlines all functions."""
+    """With `inlined`, all functions are inlined, as TensorRT inlines them."""
     loaded = tf.saved_model.load(saved)
     serve = loaded.signatures["serve"]
     assert {name: float(x) for name, x in serve(tf.constant(RECORDS)).items()} == MINIMA

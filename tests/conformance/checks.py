@@ -36,7 +36,7 @@ _TENANT = "penstock"  # the namespace that the overlays create
 
 
 def overlays_are_accepted(cluster: Cluster) -> str:
-    """Every object of every overlay passes the API server's own validation and admission."""
+    """Every object of every overlay passes the API server's validation and admission."""
     seen = []
     for folder in sorted((REPOSITORY / "k8s/overlays").iterdir()):
         namespace = f"conformance-{folder.name}"
@@ -136,7 +136,7 @@ def accounts_may_only_what_they_need(cluster: Cluster) -> str:
 
 
 def volume_is_writable(cluster: Cluster) -> str:
-    """The overlay's own job writes a file and renames its folder on the volume, as uid 65532."""
+    """The job in the overlay writes a file and renames its folder on the volume, as uid 65532."""
     name = "job/penstock-volume-check"
     cluster.kubectl(
         "wait", "--for=condition=complete", "--timeout=600s", "-n", cluster.namespace, name
@@ -170,7 +170,7 @@ def _run_taxi(cluster: Cluster, *options: str) -> str:
 
 
 def taxi_again_is_cached(cluster: Cluster) -> str:
-    """In a second run of the same file, at most one node is not served from TFX's cache."""
+    """In a second run with the same options, TFX's cache serves all nodes, or all but one."""
     run = _run_taxi(cluster, *_FEW_STEPS)
     ended = states(cluster.executions(_STORE), run)
     cached = [node for node, state in ended.items() if state == "CACHED"]
@@ -179,7 +179,7 @@ def taxi_again_is_cached(cluster: Cluster) -> str:
 
 
 def resolver_finds_the_blessed_model(cluster: Cluster) -> str:
-    """The Evaluator compares a new model with the model that an earlier run pushed."""
+    """The Evaluator compares a new model with the model that the latest earlier run trained."""
     run = _run_taxi(cluster, "--set", f"train.max_steps={51 + int(time.time()) % 50}")
     executions = cluster.executions(_STORE)
     trained = [e for e in executions if e["node"] == "Trainer" and e["state"] == "COMPLETE"]
@@ -191,7 +191,7 @@ def resolver_finds_the_blessed_model(cluster: Cluster) -> str:
 
 
 def failing_node_says_why(cluster: Cluster) -> str:
-    """A bad cell fails the run; the client, KFP's run or a pod names its line and column."""
+    """A bad cell fails the run; KFP's run, `penstock submit` or a pod names its line and column."""
     bad = "/penstock/conformance/bad"
     script = (
         "import pathlib, sys, tfx; "

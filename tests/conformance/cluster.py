@@ -43,7 +43,7 @@ class Cluster:
     mariadb: str
 
     def kubectl(self, *arguments: str, stdin: str = "", check: bool = True) -> str:
-        """Returns kubectl's output.
+        """Returns kubectl's stdout, followed by its stderr if `check` is false.
 
         If `check` is true and kubectl fails, raises AssertionError with kubectl's message.
         """
@@ -64,14 +64,14 @@ class Cluster:
         return json.loads(text)["items"]
 
     def need_kind(self, crd: str) -> None:
-        """Raises NotThereError if a custom resource is not installed."""
+        """Raises NotThereError if a custom resource definition is not installed."""
         if "NotFound" in self.kubectl("get", "crd", crd, check=False):
             raise NotThereError(f"no {crd}")
 
     def overlay(
         self, name: str, *, namespace: str, components: tuple[str, ...] = (), mariadb: bool = False
     ) -> str:
-        """Returns the objects of an overlay, after filling in the image as a user does."""
+        """Returns the objects of an overlay as YAML, with the images that a user fills in."""
         with tempfile.TemporaryDirectory() as folder:
             shutil.copytree(REPOSITORY / "k8s", f"{folder}/k8s")
             if mariadb:

@@ -1,4 +1,4 @@
-"""Runs nodes that work in tasks, in process and on an engine; prints digests of their outputs.
+"""Runs the batch nodes in this process and on an engine; prints digests of their outputs.
 
 python batch_nodes.py CSV FOLDER BEAM_ARGUMENT...
 """

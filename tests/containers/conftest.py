@@ -43,7 +43,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Runs commands in the image, and compiled pipelines.
+    """Runs commands and compiled pipelines in containers.
 
     Attributes:
         volume: Folder that containers see as /penstock.
@@ -64,12 +64,12 @@ class Cluster:
         self.volume.chmod(0o777)  # containers run as another user than this process
 
     def compile_taxi(self, name, *assignments, placement="retry: {times: 0}"):
-        """Compile the taxi pipeline in the image; return the file on the volume."""
+        """Compiles the taxi pipeline in the image; returns the file on the volume."""
         settings = (option for text in assignments for option in ("--set", text))
         return self.compile("taxi", name, *settings, placement=placement)
 
     def compile(self, pipeline, name, *options, placement="retry: {times: 0}", image=IMAGE):
-        """Compile a pipeline in its image; return the file on the volume."""
+        """Compiles a pipeline in its image; returns the file on the volume."""
         (self.volume / "placement.yaml").write_text(placement)
         self._in_image(
             *("penstock", "compile", pipeline, "--image", image, "--allow-mutable-tag", *options),
@@ -79,7 +79,7 @@ class Cluster:
         return self.volume / f"{name}.yaml"
 
     def run(self, file):
-        """Run a compiled pipeline to its end with kfp's local engine, which logs on stdout."""
+        """Runs a compiled pipeline to its end with kfp's local engine, which logs on stdout."""
         return subprocess.run(
             [
                 *(KFP_PYTHON, ROOT / "k8s/run_local.py", file, "--volume", self.volume),
@@ -92,7 +92,7 @@ class Cluster:
         )
 
     def run_well(self, file):
-        """Run a compiled pipeline that must succeed."""
+        """Runs a compiled pipeline that must succeed."""
         done = self.run(file)
         assert done.returncode == 0, done.stdout
         return self.last_run()

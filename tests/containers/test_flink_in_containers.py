@@ -120,7 +120,7 @@ class Flink:
         self.managers = [self.start_task_manager(at) for at in range(TASK_MANAGERS)]
 
     def start_task_manager(self, at):
-        """Start a task manager in the network of its worker pool's container."""
+        """Starts a task manager in the network of its worker pool's container."""
         process = docker("inspect", "--format", "{{.State.Pid}}", self._pools[at])
         own = "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}"
         address = docker("inspect", "--format", own, self._pools[at])
@@ -136,7 +136,7 @@ class Flink:
 
 
 def job_server_java():
-    """The Java command of Beam's job server; it sends the jars in `-cp` to the cluster per job.
+    """The Java command of Beam's job server, which sends the jars in `-cp` with each job.
 
     Together, all jars would be 150 MB, and the cluster already has them. Jars that do not refer to
     Flink's or the runner's own jars go to the boot class path, which is not sent, so 11 MB remain.
@@ -155,7 +155,7 @@ WORKER_POOL = (
 
 
 def run_apart(network, command, *options):
-    """Start a container of the image, with a tmpfs as its disk; return its id."""
+    """Starts a container of the image, with a tmpfs as its disk; returns its id."""
     names = [f"--env={name}" for name in os.environ if name.startswith("AWS_")]
     return docker(
         *("run", "--detach", "--read-only", "--tmpfs", "/tmp", "--network", network.name),

@@ -30,8 +30,6 @@ CACHED = {
 
 @dataclass(frozen=True)
 class Server:
-    """A MariaDB server."""
-
     host: str
     port: int
     password: str

@@ -52,7 +52,7 @@ for name in sys.argv[1:]:
 
 @pytest.fixture(scope="module")
 def stderr(folder):
-    """Runs both pipelines; returns their output on stderr."""
+    """The stderr of a process that ran both pipelines."""
     done = subprocess.run(
         [sys.executable, "-c", RUN, "penguin", "taxi"],
         cwd=folder,

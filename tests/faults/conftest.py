@@ -51,7 +51,7 @@ def interrupted(penstock, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def tree():
-    """The digest of each file below a folder, except hidden files, or of a single file."""
+    """A function that returns the digests of a folder's files, except hidden ones, or of a file."""
 
     def of(path):
         if path.is_file():
@@ -64,7 +64,7 @@ def tree():
 
 @pytest.fixture(scope="session")
 def small_taxi(tmp_path_factory, taxi_csv):
-    """The command that runs the taxi pipeline on 3,000 trips for 40 steps, below a root."""
+    """A function of a root that returns the command of a taxi run: 3,000 trips, 40 steps."""
     data = tmp_path_factory.mktemp("trips") / "trips.csv"
     data.write_text("".join(taxi_csv.read_text().splitlines(keepends=True)[:3001]))
     sets = (

@@ -21,7 +21,7 @@ passed = 0
 
 
 class Signal:
-    """The signal, which is sent once."""
+    """Sends the signal once, however often it is asked to."""
 
     def __init__(self):
         self._to_send = threading.Lock()
@@ -37,7 +37,7 @@ class Signal:
 
 
 def watch(owner, name, say):
-    """Make each call of a function a place; `say` makes the place's line from the arguments."""
+    """Makes each call of a function a place; `say` makes the place's line from the arguments."""
     stock = getattr(owner, name)
 
     def watched(*args, **more):
@@ -72,7 +72,7 @@ def watch_renames():
         return f"{source} -> {target}"
 
     watch(os, "replace", line)
-    if sys.version_info < (3, 12):  # newer versions call os.rename
+    if sys.version_info < (3, 11):  # from 3.11 on, these call os.rename and os.replace
         watch(Path, "rename", line)
         watch(Path, "replace", line)
     watch(os, "rename", line)

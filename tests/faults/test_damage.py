@@ -36,7 +36,7 @@ OPTIONS = InputOptions(batch_size=4)
 
 @pytest.fixture(scope="module")
 def examples(tmp_path_factory):
-    """Two shards of the split train, as rows and as packed rows, with the ids 100 to 139."""
+    """A folder with the ids 100 to 139 in two shards of rows and in two shards of packed rows."""
     folder = tmp_path_factory.mktemp("damage")
     (folder / "a.csv").write_text("id\n" + "".join(f"{100 + i}\n" for i in range(40)))
     options = IngestOptions(shards=ShardOptions(shards=2))
@@ -64,7 +64,7 @@ def cut_in_a_record(shard):
 
 
 def altered_with_right_checksums(shard):
-    """Two records are exchanged: size, number and checksums stay the same."""
+    """Exchanges two records: size, number and checksums stay the same."""
     if shard.suffix == ".arrow":  # the ids of two rows are exchanged
         data = shard.read_bytes()
         first, second = (int(n).to_bytes(8, "little") for n in _ids(shard))

@@ -1,8 +1,8 @@
 """Commands that are killed, or told to stop, before each of their renames.
 
 After each interruption, the old or the new output exists and is complete. If folders cannot be
-exchanged, `recover` may have to restore it first. Repeating the command gives the result of an
-uninterrupted command, and nothing else is left.
+exchanged, `recover` may have to restore the old output first. Repeating the command gives the
+result of an uninterrupted command, and nothing else is left.
 """
 
 import os
@@ -27,7 +27,7 @@ class Case:
     Attributes:
         command: Arguments of the command.
         output: Output of the command.
-        before: The command that made the output which exists at the start; None if there is none.
+        before: The command that made the output that exists at the start; None if none exists.
         is_fixed: Whether the output is the same each time.
         exchange: Whether the file system can exchange two folders in one step; if not, the next
             reader may have to restore the old output.

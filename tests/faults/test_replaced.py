@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 
 FOUR = ShardOptions(shards=4)
 NEW = 1000
-MANY = 100_000  # more than tf.data prefetches
+MANY = 100_000  # more rows than tf.data prefetches
 SPEC = {"id": tf.io.FixedLenFeature([1], tf.int64)}
 OPTIONS = InputOptions(batch_size=10, seed=1)
 
@@ -130,7 +130,7 @@ def test_reader_of_replaced_rows_by_number_names_the_shard(output, kind):
         with pytest.raises(DataError, match=r"-00000-of-00004\.arrow: was replaced while"):
             _ = rows[0]
     else:
-        assert rows[0]["id"] == first < NEW  # its shard is open
+        assert rows[0]["id"] == first < NEW  # the shard of row 0 is open
     with pytest.raises(DataError, match=r"-00003-of-00004(\.arrow)?: was replaced while"):
         _ = rows[399]
 

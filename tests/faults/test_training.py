@@ -40,7 +40,7 @@ def assert_same(found, expected):
 @pytest.mark.parametrize("how", ["SIGKILL", "SIGTERM"])
 def test_an_interruption_before_each_rename_changes_nothing(tmp_path, interrupted, whole, how):
     Data.write_examples(tmp_path / "rows")
-    # `place` is the number of a rename in one run: first of a checkpoint, finally of the record.
+    # `place` counts the renames in one run: first those of checkpoints, at the end the record's.
     # Each run begins with the checkpoints that the previous run left.
     for place in (1, 2, 2, 1):
         ended = interrupted(tmp_path, script=SCRIPT, place=place, signal=how)

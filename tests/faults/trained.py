@@ -1,4 +1,4 @@
-"""A training in FOLDER, which contains the rows; stores its weights in `weights.npz`."""
+"""Trains on the rows in a folder, its argument, and stores the weights there (`weights.npz`)."""
 
 import sys
 from functools import partial

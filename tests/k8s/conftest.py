@@ -72,7 +72,7 @@ def snippet(words):
 
 @pytest.fixture(scope="session")
 def overlays(tmp_path_factory):
-    """The objects of each overlay, by name; with MariaDB's if its `placement.yaml` uses MySQL."""
+    """The objects of each overlay by its name, with MariaDB if its `placement.yaml` uses MySQL."""
 
     def users_own(overlay):
         folder = tmp_path_factory.mktemp(overlay.name)

@@ -19,7 +19,7 @@ else:
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "k8s/Dockerfile").read_text()
-# debian:trixie-slim.
+# The environment of the image debian:trixie-slim.
 ENVIRONMENT = {
     **default_environment(),
     "python_version": "3.13",

@@ -80,7 +80,7 @@ def test_our_own_pods_fit_pod_security_restricted(overlays, overlay):
 
 
 def test_kustomization_of_the_quickstart_sets_images_and_namespace_of_all_objects(render, tmp_path):
-    """A component that a user adds is not in the namespace that an overlay sets for itself."""
+    """The `namespace` in an overlay's kustomization does not reach components that a user adds."""
     (tmp_path / "penstock").symlink_to(K8S.parent)
     (mine := tmp_path / "my-cluster").mkdir()
     blocks = re.findall(r"```yaml\n(.*?)```", PAGES, re.DOTALL)
@@ -177,7 +177,7 @@ def test_dns_is_reachable_where_it_is_local_to_the_node(overlays):
 
 
 def users_own(render, tmp_path, **changes):
-    """A user's kustomization of an overlay, next to the repository."""
+    """The objects of a user's kustomization of an overlay, next to the repository."""
     (tmp_path / "penstock").symlink_to(K8S.parent)
     kind = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
     (tmp_path / "kustomization.yaml").write_text(yaml.dump({**kind, **changes}))
@@ -248,10 +248,12 @@ def test_kserve_role_may_create_and_patch_but_not_read(render, tmp_path):
 
 
 def test_role_of_runs_is_what_kfp_and_argo_need(overlays):
-    """The code of Argo and of KFP shows which rights the pods of runs need. In argo-workflows v4.1,
-    `workflow/executor/taskresult.go` creates and patches workflowtaskresults. In `backend/src/v2`
-    of pipelines 2.17, `config/env.go` reads the configmap kfp-launcher, `objectstore` its secret,
-    `component/launcher_v2.go` its pod, and `driver` its workflow.
+    """The code of Argo and of KFP shows which rights the pods of runs need.
+
+    In argo-workflows v4.1, `workflow/executor/taskresult.go` creates and patches
+    workflowtaskresults. In `backend/src/v2` of pipelines 2.17, `config/env.go` reads the configmap
+    kfp-launcher, `objectstore` reads the secret in it, `component/launcher_v2.go` reads the
+    launcher's pod, and `driver` reads the workflow.
     """
     for name, objects in overlays.items():
         rules = objects.named("Role", "penstock-runner")["rules"]

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory):
-    """The pipeline in the file that Kubeflow receives."""
+    """The compiled pipeline, loaded from the file that Kubeflow receives."""
     folder = tmp_path_factory.mktemp("plain")
     for name in ("ingest", "verify", "pack"):
         write_component(name, folder / f"{name}.yaml", image=IMAGE)
@@ -32,7 +32,7 @@ def compiled(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def run_as_kfp(compiled, penstock):
-    """Runs a task's container command as KFP does."""
+    """A function that runs a task's container command as KFP does."""
 
     def run(name, artifacts, out, parameters=None):
         container = compiled["deploymentSpec"]["executors"][f"exec-{name}"]["container"]

@@ -19,7 +19,6 @@ STATES = {
 
 
 def write_records(path, payloads):
-    """Writes a TFRecord file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tf.io.TFRecordWriter(str(path)) as file:
         for payload in payloads:
@@ -38,8 +37,8 @@ def write_statistics(folder, split, rows, numbers=(), texts=()):
         folder: Folder of the artifact.
         split: The split.
         rows: Number of rows.
-        numbers: (name, missing, minimum, maximum, counts of equal buckets) of each number.
-        texts: (name, {value: count}) of each text.
+        numbers: (name, missing, minimum, maximum, counts of equal buckets) of each FLOAT feature.
+        texts: (name, {value: count}) of each STRING feature.
     """
     found = statistics_pb2.DatasetFeatureStatisticsList()
     data = found.datasets.add(num_examples=rows)
@@ -145,7 +144,7 @@ def _put(properties, values):
 
 @pytest.fixture(scope="session")
 def runs_in():
-    """Makes `Runs` in a folder."""
+    """The class `Runs`, which makes a metadata store in a folder."""
     return Runs
 
 
@@ -156,7 +155,7 @@ def runs(tmp_path):
 
 @pytest.fixture
 def kubeconfig(tmp_path, monkeypatch):
-    """Makes this process's kubeconfig point to the API at an address."""
+    """A function that makes this process's kubeconfig point to an API server's address."""
 
     def lead_to(host):
         file = tmp_path / "kubeconfig"

@@ -1,7 +1,7 @@
 """Delimited text as a `Source`: byte ranges that begin at row starts, parsed by Arrow.
 
-Opening the source reads every file once: it checks headers, matches columns by name, counts rows,
-hashes the content, fixes types, and finds quotes that are never closed.
+Opening the source reads every file in full: it checks headers, matches columns by name, counts
+rows, hashes the content, and finds quotes that are never closed. It also determines column types.
 """
 
 import csv
@@ -35,14 +35,14 @@ from penstock.components.tfrecord.sharding import MIB
 # A block is large enough that its fixed cost of a few hundred microseconds does not matter. It is
 # small enough that a worker uses only a few tens of MiB of memory.
 BLOCK_BYTES = 4 * MIB
-# Maximum size of a header in bytes; a quote in it that is not closed within this size is an error.
+# The header must end within this number of bytes from the start of the file.
 _HEAD_BYTES = 2**20
 _TABLE_EXTENSIONS = (".csv", ".tsv", ".psv", ".tab")
 _DELIMITERS = ",;\t|"
-# Number of bytes, and of rows, at the start of a file from which its delimiter is guessed.
+# The delimiter is guessed from at most this number of bytes, and of rows, at the start of a file.
 _GUESS_BYTES, _GUESS_ROWS = 64 * 1024, 100
-# A field that suggests a wrong delimiter: it begins with a space, or another delimiter would divide
-# it.
+# A field that suggests a wrong delimiter: it begins with a space or contains another delimiter,
+# except for a comma before a space.
 _ODD_FIELD = re.compile(r"^ |[;\t|]|,(?! )")
 _DECIMAL = re.compile(r"[+-]?\d+,\d+").fullmatch
 
@@ -108,7 +108,7 @@ def _sampled_columns(
 def read_header(
     path: str, splitter: Splitter, options: Csv, known_names: Collection[str]
 ) -> Header:
-    """Reads and checks a header; one that looks like data must have one of `known_names`."""
+    """Reads and checks a header; if it looks like data, it must have one of `known_names`."""
     delimiter = options.delimiter or ","
     header, head = line_header(path, not_text, _HEAD_BYTES)
     is_whole, start = len(head) < _HEAD_BYTES, header.data_start
@@ -148,8 +148,8 @@ def read_header(
     if not any(name.strip() for name in names):
         raise DataError(f"{path}: line {line}: blank, expected the header, names of columns")
     _check_names(names, f"{path}: line {line}", delimiter, known_names)
-    # Any text could be a table of one column, so such a table must be declared by the option
-    # `kind`, by the file's extension or by a known column name.
+    # Any text could be a table of one column, so a table of one column must be declared by the
+    # option `kind`, by the file's extension or by a known column name.
     is_table = path.lower().endswith(_TABLE_EXTENSIONS) or names[0] in known_names
     if len(names) == 1 and options.kind is None and not is_table:
         raise DataError(
@@ -170,17 +170,18 @@ def find_delimiter(path: str, comment: str | None) -> str:
     """Returns the likely delimiter of a file: a comma if its first rows show none.
 
     The chosen delimiter divides the largest share of the first rows into as many fields as the
-    header has. Several delimiters may be equal in this: in the header `price (EUR, net);qty` and
-    the row `1,50;3`, a comma also gives two fields each. A field is odd if it begins with a space
-    or contains another delimiter, except in a decimal number (`1,50`) and for a comma before a
-    space (`EUR, net`). Among equal delimiters, the one with the smallest share of odd fields wins,
-    then the one with the most columns.
+    header has. Several delimiters may give the same share: a comma, too, divides both the header
+    `price (EUR, net);qty` and the row `1,50;3` into two fields. Of these delimiters, the one with
+    the smallest share of odd fields wins, then the one with the most columns. A field is odd if it
+    begins with a space or contains another delimiter, except in a decimal number (`1,50`) and for a
+    comma before a space (`EUR, net`).
     """
     head, _ = read_head(path, _GUESS_BYTES)
     head = head.removeprefix(BOM_UTF8)
     if comment:
         head = head[_after_comments(head, 0, comment.encode()) :]
-    text = head.decode("latin-1").replace("\0", " ")  # decodes any byte; csv refuses NUL
+    # Latin-1 decodes any byte. Before Python 3.11, `csv` refuses NUL.
+    text = head.decode("latin-1").replace("\0", " ")
     if len(head) >= _GUESS_BYTES - len(BOM_UTF8):
         text = text[: text.rfind("\n") + 1] or text
 

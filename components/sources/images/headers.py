@@ -1,4 +1,6 @@
-"""Format, size, orientation and soundness of an image, from its headers; no pixel is decoded.
+"""Reads format, size and orientation of an image from its headers, and finds truncated images.
+
+No pixel is decoded.
 
 Damage that only a decoder finds (a JPEG altered between header and end mark) is not found here;
 `verify='decode'` finds it. For a PNG, Pillow verifies the checksums of the chunks.
@@ -24,10 +26,10 @@ if TYPE_CHECKING:
 
 UPRIGHT = 1
 _ORIENTATION = 0x0112
-# JPEG markers. `_COMMON_FRAMES` are frames that every decoder reads: baseline, extended and
-# progressive with Huffman codes and 8 bits per sample.
 _JPEG_END = b"\xff\xd9"
 _PNG_END = b"\0\0\0\0IEND\xaeB`\x82"  # The last chunk, which is empty, with its checksum
+# Second bytes of JPEG markers. Every decoder reads `_COMMON_FRAMES`: baseline, extended and
+# progressive frames with Huffman codes.
 _SCAN = 0xDA
 _EXIF = 0xE1
 _COMMON_FRAMES = {0xC0, 0xC1, 0xC2}
@@ -98,7 +100,8 @@ def probe(data: bytes, path: str, options: Images) -> Probe:
     elif header.format == "PNG":
         channels, is_plain = _probe_png(data)
     else:
-        channels, is_plain = 0, False  # TensorFlow decodes these unlike JPEG and PNG.
+        # TensorFlow treats GIF, BMP and WebP unlike JPEG and PNG, so they are encoded again.
+        channels, is_plain = 0, False
     return Probe(header.format, header.width, header.height, channels, is_plain)
 
 
@@ -130,7 +133,7 @@ def orientation(exif: bytes) -> int:
 
 @contextmanager
 def opened(data: bytes, kind: str) -> Iterator["Image"]:
-    """Opens an image with Pillow; a failure of Pillow in the block becomes UnfitFileError."""
+    """Opens an image with Pillow; an error of Pillow in the `with` block becomes UnfitFileError."""
     from PIL import Image, UnidentifiedImageError
 
     try:
@@ -184,7 +187,7 @@ def _probe_png(data: bytes) -> tuple[int, bool]:
     with opened(data, "PNG") as image:
         image.verify()
         is_gray, is_plain = image.mode in GRAY_MODES, not has_alpha(image)
-        # If the chunks have another order, Pillow may read a file that TensorFlow does not, so the
+        # If the chunks are not in `_ORDER`, Pillow may read a file that TensorFlow does not, so the
         # file is encoded again.
         is_plain &= bool(_ORDER.fullmatch(_png_chunks(data)))
         is_plain &= image.mode != "P" or image.palette is not None

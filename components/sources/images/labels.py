@@ -1,7 +1,8 @@
 """Labels of images: by folder, or by the rows of a label file (CSV, JSON, MATLAB).
 
 A label file names an image by its path below the input, by its file name, or by its file name
-without extension. One of these three rules applies to all rows: the one that finds the most images.
+without extension. One of these three rules applies to all rows: the one by which the most rows
+find an image.
 docs/images.md describes the forms of label files and the column names that are recognised.
 """
 
@@ -40,10 +41,12 @@ Names = Sequence[str]
 
 @dataclass(frozen=True)
 class Labels:
-    columns: tuple[Column, ...]  # `image/class/label`, `image/class/text` if known, and others
-    rows: pa.RecordBatch  # Null if an image has no label.
-    unlabelled: tuple[int, ...]  # Indices of images
-    missing: tuple[tuple[int, str], ...] = ()  # Row (from 1) and name of missing images.
+    # `image/class/label`, `image/class/text` if known, and other columns of the label file
+    columns: tuple[Column, ...]
+    rows: pa.RecordBatch  # One row per image, null if the image has no label.
+    unlabelled: tuple[int, ...]  # Indices of the images without a label.
+    # Rows of the label file (from 1) whose image does not exist, with the image's name
+    missing: tuple[tuple[int, str], ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -52,7 +55,7 @@ class LabelTable:
     path: str
     columns: tuple[Column, ...]
     rows: pa.RecordBatch
-    first_class: int = 0  # Number of the first class: 1 in MATLAB files, else 0.
+    first_class: int = 0  # Number of the first class, if no row has class 0: 1 for MATLAB.
 
     def place(self, row: int) -> str:
         return f"{self.path}: row {row + 1}"
@@ -206,7 +209,7 @@ def _classes(
 def _numbered(
     texts: Sequence[bytes | None], class_names: Names | None, place: Callable[[int], str]
 ) -> list[int | None]:
-    """Returns each text's class number: its index in `class_names`, or else in sorted order."""
+    """Returns the class number of each text: its index in `class_names` or the sorted texts."""
     given = {os.fsdecode(text) for text in texts if text}
     numbers = {name: number for number, name in enumerate(class_names or sorted(given))}
     names = [text and os.fsdecode(text) for text in texts]
@@ -233,7 +236,7 @@ def _check_one_text(
 
 
 def read_labels(path: str, options: Images) -> LabelTable:
-    """Reads a whole label file; a million rows take some hundred MiB of memory."""
+    """Reads a whole label file; a million rows take hundreds of MiB of memory."""
     with open_data(path) as stream:
         head = stream.read(_HEAD_BYTES)
     if not head:

@@ -1,4 +1,4 @@
-"""Reads labels from a MATLAB file (version 5): variables as mappings, lists, texts and numbers.
+"""Reads labels from a MATLAB file that was saved with the option '-v6' or '-v7'.
 
 A struct becomes a mapping, and a struct array becomes a list of mappings. Cell arrays and vectors
 become lists, a matrix becomes a list of its rows, and an empty value becomes None. MATLAB's numbers
@@ -18,7 +18,7 @@ MAGIC = b"MATLAB "
 
 
 def read_matlab(path: str) -> dict[str, object]:
-    """Returns all variables of a file; DataError if it is damaged or has version 7.3 (HDF5)."""
+    """Returns all variables; raises DataError if the file is damaged or of version 7.3 (HDF5)."""
     try:
         from scipy.io import loadmat
 
@@ -41,9 +41,9 @@ def read_matlab(path: str) -> dict[str, object]:
 
 
 def label_rows(path: str, variable: str | None) -> list[Mapping[str, object]]:
-    """Returns the rows of the struct array `variable`, or of the file's vectors if it is None.
+    """Returns the rows of the struct array `variable`, or rows made from vectors if it is None.
 
-    The longest vectors are columns; shorter ones, such as names of classes, are not.
+    The longest vectors are the columns; shorter ones, such as names of classes, are left out.
     """
     variables = read_matlab(path)
     if variable is not None:

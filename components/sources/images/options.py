@@ -15,7 +15,7 @@ _CHOICES = {
     "missing_images": ("reject", "drop"),
     "verify": ("header", "decode"),
 }
-# Pillow's own limit, above which it refuses to decode: twice the limit of its warning.
+# Pillow refuses to decode more pixels than this, which is twice the number at which it warns.
 MOST_PIXELS = 178_956_970
 
 
@@ -29,8 +29,8 @@ class Images(KindOptions):
             class is the folder right below the input, and classes are numbered from 0 in the order
             of their names.
         class_names_file: Text file (one name per line), JSON list or MATLAB file (variable
-            `class_names`) with the names of all classes in order. With it, all parts of a data set
-            have the same class numbers.
+            `class_names`) with the names of all classes in order. With this file, class numbers do
+            not depend on the classes that an input contains.
         file_column: Column of the label file with the name of the image; by default, one with a
             usual name such as `file_name`.
         label_column: Column of the label file with the class; by default, one with a usual name

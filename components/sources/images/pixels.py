@@ -105,7 +105,10 @@ def require_pillow() -> None:
 
 
 def decode(data: bytes, probe: Probe, options: Images) -> "Image":
-    """Decodes to mode `L` or `RGB`; a JPEG that will be much smaller is decoded at reduced size."""
+    """Decodes to mode `L` or `RGB`.
+
+    A JPEG that `options.size` makes much smaller is decoded at reduced size.
+    """
     with opened(data, probe.format) as image:
         check_pixels(*image.size, options.max_pixels)  # Pillow's size may differ from `probe`'s.
         if probe.format == "JPEG" and options.size is not None:

@@ -1,4 +1,4 @@
-"""Images as a `Source`: takes slices of a shuffled list of files and returns record batches.
+"""Images as a `Source`: reads slices of a shuffled list of files into record batches.
 
 Opening it lists and hashes every file and reads the labels, but decodes nothing; the worker that
 reads an image finds its faults. The list is sorted by a digest of image name and seed, so that
@@ -133,7 +133,10 @@ def _missing(labels: Labels, file: str) -> list[RejectedRow]:
 
 
 def _notes(listing: Listing, labels: pa.RecordBatch) -> tuple[str, ...]:
-    """Returns notes on the numbers of classes and of their images, bad images included."""
+    """Returns notes on the numbers of classes, images per class and images without label.
+
+    Images that a worker rejects later are counted too.
+    """
     lines = []
     numbers: list[int | None] = [None] * len(listing.files)
     if labels.num_columns:

@@ -1,14 +1,14 @@
-"""Requests and responses of one log file, in any of the forms in which logs are kept.
+"""Reads requests and responses from one log file of a served model.
 
 In TFRecords with TensorFlow Serving's PredictionLogs, one record contains both the request and the
 response. KServe's logger writes one event for the request and one for the response, with the same
 id. The events are CloudEvents, which a collector stores as JSON lines, or KServe's own records in
-JSON or (as of 0.17) Parquet.
+JSON or (as of KServe 0.17) Parquet.
 
 A body is JSON of TensorFlow Serving's REST API (KServe's protocol V1) or of the open inference
 protocol (V2). Instead of V1's columns, a body may also have NumPy arrays by tensor name, which come
 from PredictionLogs. In the rows, a missing value is None; in requests, it is one of the markers
-that `serve_columns` expects, such as NaN.
+that the serving signature `serve_columns` expects, such as NaN.
 """
 
 import base64
@@ -130,7 +130,7 @@ def _of_call(place: str, payload: bytes) -> Event | None:
 def _of_record(place: str, record: Mapping[str, Any]) -> Event | None:
     """Converts a CloudEvent or a record of KServe's logger; returns None if its body is empty.
 
-    The logger keeps all calls, including health checks of the server, which have no rows.
+    The logger keeps all calls, including health checks of the server, which have no body.
     """
     kind = record.get("type") or record.get("reqType")
     time = record.get("time") or record.get("occurrenceTime")
@@ -145,7 +145,7 @@ def _of_record(place: str, record: Mapping[str, Any]) -> Event | None:
 
 
 def _microseconds(text: str) -> int:
-    """Parses an RFC 3339 time; Python 3.10 knows neither `Z` nor nanoseconds."""
+    """Parses an RFC 3339 time; `datetime` of Python 3.10 parses neither `Z` nor nanoseconds."""
     [time] = pa.array([text]).cast(pa.timestamp("ns", "UTC")).cast(pa.int64()).to_pylist()
     return int(time) // 1000
 
@@ -161,11 +161,11 @@ def asked_rows(body: Any) -> list[Row]:
 
 
 def answers(body: Any, rows: int) -> list[Row]:
-    """Returns `prediction` and `probability` of each row, under the names of `penstock predict`.
+    """Returns the outputs of each row, by the column names that `penstock predict` uses.
 
-    A single output, or one that is named `text`, `value` or `prediction`, becomes `prediction`.
-    `probabilities` becomes `probability`, a `label` beside a `text` is left out, and others become
-    `prediction_NAME`.
+    A single output, or one that is named `text`, `value` or `prediction`, becomes `prediction`. The
+    largest of `probabilities` becomes `probability`, a `label` beside a `text` is left out, and any
+    other output becomes `prediction_NAME`.
     """
     found = _items(body, "predictions", "outputs")
     if len(found) != rows:
@@ -196,7 +196,7 @@ def _items(body: Any, by_row: str, by_column: str) -> list[Any]:
 
 
 def _row(one: Any) -> Row:
-    """Returns the columns of an object or Example; an object's only value may be the Example."""
+    """Returns the columns of a row: an object, a serialized Example, or an object with just one."""
     is_object = isinstance(one, dict) and set(one) != {"b64"}
     values = list(one.values()) if is_object else [one]
     if len(values) == 1 and (example := _example(_decoded(values[0]))):
@@ -250,6 +250,6 @@ def _plain(value: Any) -> Any:
 
 
 def _decoded(value: Any) -> Any:
-    """Decodes bytes in TensorFlow Serving's base64 JSON; returns other values unchanged."""
+    """Decodes `{"b64": ...}`, the JSON form of bytes; returns other values unchanged."""
     is_coded = isinstance(value, dict) and set(value) == {"b64"}
     return base64.b64decode(value["b64"], validate=True) if is_coded else value

@@ -1,7 +1,7 @@
 """Logs of a served model as a `Source`: joins requests, responses and later labels into rows.
 
 The joined rows are staged as Parquet in the workspace, from which each worker then reads a part.
-Memory grows with the number of labels and with that of requests that wait for their response.
+Memory grows with the number of labels and the number of requests that wait for their response.
 """
 
 from collections import Counter
@@ -47,10 +47,7 @@ class Requests(RowFileOptions):
 
 
 def open_requests(inputs: Sequence[str], options: Requests, spread: Spread) -> StagedSource:
-    """Opens log files.
-
-    A folder is read to any depth; in a log of KServe, it contains one object per event.
-    """
+    """Opens log files; a folder is read to any depth."""
     listing = find(inputs, "requests")
     first = listing.files[0]
     left_out, labelled = Counter[tuple[str, str]](), Counter[bool]()
@@ -82,7 +79,10 @@ def open_requests(inputs: Sequence[str], options: Requests, spread: Spread) -> S
 
 
 def _labelled(rows: Iterator[Row], options: Requests, labelled: Counter[bool]) -> Iterator[Row]:
-    """Yields rows with the columns of the label that has the same key; counts rows with a label."""
+    """Yields rows with the columns of the label that has the same key.
+
+    Counts rows with a label in `labelled[True]`, and rows without one in `labelled[False]`.
+    """
     labels = _read_labels(options.labels_file, options.key) if options.labels_file else {}
     for row in rows:
         key = row.get(options.key)

@@ -31,10 +31,10 @@ except ModuleNotFoundError as error:
 USER_VARIABLE = "PENSTOCK_SQL_USER"
 PASSWORD_VARIABLE = "PENSTOCK_SQL_PASSWORD"
 HOW_TO_LOG_IN = f"set {PASSWORD_VARIABLE} or a `credentials_file` instead"
-# Driver that the extra `sql` installs
+# Driver that the extra `sql` installs, by the scheme of an address without a driver.
 _DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
-# Semicolons and comments at the end of a query. If a quote follows them, they may be part of a text
-# literal, so they are kept and the database decides.
+# Semicolons and comments at the end of a query. If they contain or precede a quote, they may be
+# part of a text literal, so they are kept, and the database accepts or refuses them.
 _END = re.compile(r"""(?:;(?:\s|--[^\n'"`$]*(?:\n|\Z)|/\*[^'"`$*]*\*/)*)*\s*\Z""")
 
 Feature = tuple[FeatureKind | None, bool]
@@ -51,7 +51,7 @@ class Login(NamedTuple):
 def parse_address(text: str) -> URL:
     """Parses a database's address; raises UsageError if it is invalid or contains a password.
 
-    The message masks the login.
+    The error's message masks the login.
     """
     check_no_secret(text, HOW_TO_LOG_IN)
     try:
@@ -86,7 +86,7 @@ def read_login(credentials_file: str | None) -> Login:
 
 
 class Database:
-    """Any database; subclasses also determine the types of columns or the state of the data."""
+    """Any database; a subclass may also determine the types of columns or the state of the data."""
 
     # Whether two columns may have names that differ only in case, which most databases refuse
     tells_case = False
@@ -175,7 +175,7 @@ class Database:
             raise DataError(f"{self.shown}: {self._text(error)}") from error
 
     def _text(self, error: Exception) -> str:
-        """Returns the driver's message as one line, without statement, values or login."""
+        """Returns the driver's message as one line, without statement, values or password."""
         own = getattr(error, "orig", None) or error
         line = next(iter(str(own).strip().splitlines()), type(own).__name__)
         password = self._login().password
@@ -191,7 +191,7 @@ class SqliteDatabase(Database):
                 f"{url}: expected a path: sqlite:///trips.db, sqlite:////data/trips.db"
             )
         self.path = url.database
-        look(self.path)  # its errors are clearer than SQLite's
+        look(self.path)  # raises clearer errors than SQLite
         options = {**url.query, "mode": "ro", "uri": "true"}
         name = "file:" + quote(os.path.abspath(self.path))
         super().__init__(url.set(database=name, query=options), credentials_file)
@@ -219,7 +219,7 @@ class SqliteDatabase(Database):
 
 
 def bound_query(query: str, params: Mapping[str, str]) -> TextClause:
-    # The line end prevents a comment at the end of the query from hiding our SQL after it.
+    # The line end prevents a comment at the end of the query from hiding the SQL that follows.
     clause = sa.text(_END.sub("", query) + "\n")
     wanted = set(clause._bindparams)
     if missing := sorted(wanted - set(params)):

@@ -1,7 +1,6 @@
-"""Rows of a database as a `Source`: one query in one transaction, staged as Parquet.
+"""Rows of a database as a `Source`: the result of one query, staged as Parquet.
 
-The query is read once, from its first row to its last. If reading stops before the last row, no
-staged rows remain.
+The result is read once, in one transaction. If reading stops early, no staged rows remain.
 """
 
 import hashlib

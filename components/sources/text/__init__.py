@@ -1,1 +1,1 @@
-"""Blocks of text rows, their parallel scan and division; for CSV, JSON Lines and plain text."""
+"""Base of the sources of CSV, JSON Lines and plain text: blocks of rows, a scan, and cuts."""

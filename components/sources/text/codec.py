@@ -20,8 +20,6 @@ _DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, pa.ArrowException)
 
 
 class _Stream(io.RawIOBase):
-    """A stream of the bytes that `read` returns."""
-
     def __init__(self, read: Callable[[int], bytes]) -> None:
         self._read = read
 
@@ -92,7 +90,7 @@ class TextStream:
         self._path = path
 
     def read(self, size: int, /) -> bytes:
-        """Reads `size` bytes, fewer at the end; DataError if the file is damaged or cut short."""
+        """Reads `size` bytes, fewer at the end; raises DataError if the file is damaged or cut."""
         try:
             data: bytes = self._stream.read(size)
         except _DAMAGE as error:

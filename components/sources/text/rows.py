@@ -1,10 +1,11 @@
 """Finds where rows of text end.
 
-The planning process counts rows in the same blocks that the workers parse, so both see the same
-rows. A line ends at LF or CRLF. A row of delimited text also ends at a lone CR, outside quotes. A
-field that begins with a quote must be closed by a quote before a delimiter, a row end or the end of
-the text; quotes inside it are doubled. In any other field a quote is an ordinary character. A row
-with a field that is never closed is broken; it ends with the line on which that field begins.
+The scan, which counts rows, and the workers, which parse them, both use this module, so they see
+the same rows. A line ends at LF or CRLF. A row of delimited text also ends at a lone CR, outside
+quotes. A field that begins with a quote must be closed by a quote before a delimiter, a row end or
+the end of the text; quotes inside it are doubled. In any other field a quote is an ordinary
+character. A row with a field that is never closed is broken; it ends with the line on which that
+field begins.
 """
 
 import re
@@ -19,16 +20,16 @@ _OPEN = re.compile(_QUOTED)
 
 def count_line_ends(data: bytes) -> int:
     """Returns the number of line ends in `data`, which must not end within a CRLF."""
-    ends = int(np.count_nonzero(np.frombuffer(data, np.uint8) == LF))  # Twice as fast as `count`.
+    # This takes half the time of `bytes.count`.
+    ends = int(np.count_nonzero(np.frombuffer(data, np.uint8) == LF))
     return ends + (data.count(b"\r") - data.count(b"\r\n") if b"\r" in data else 0)
 
 
 def line_ends(data: bytes, *, at_cr: bool, last: bool) -> np.ndarray:
     """Returns the index after each line, ascending int64.
 
-    If `last`, the final line may lack its line end.
-
-    Lines end at LF and CRLF and, with `at_cr`, also at a lone CR.
+    Lines end at LF and CRLF and, with `at_cr`, also at a lone CR. If `last`, the final line may
+    lack its line end.
     """
     values = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero(values == LF) + 1
@@ -57,7 +58,7 @@ def delimited_rows(
 
 
 def _ends_by_parity(buffer: bytes, delimiter: str, *, last: bool) -> np.ndarray | None:
-    """Returns the ends of the rows, int64; None if a quote is not at the edge of a field.
+    """Returns the ends of the rows, int64; None if a quote is unclosed or not at a field's edge.
 
     If each quote opens or closes a field, a line end is inside quotes exactly if an odd number of
     quotes precede it. Counting quotes takes at most a third of the time of `_find_by_pattern`; with
@@ -111,7 +112,7 @@ def _row_pattern(delimiter: str) -> re.Pattern[bytes]:
     """
     d = re.escape(delimiter.encode())
     quoted = rb'%b"(?=[%b\r\n]|\Z)' % (_QUOTED, d)
-    # A field with quotes, or a quote inside another field.
+    # A quoted field, or a quote inside an unquoted field.
     quote = rb'(?:(?<=%b)%b|(?<=[^%b\r\n])")' % (d, quoted, d)
     fields = rb'(?:%b)?(?:[^"\r\n]*%b)*[^"\r\n]*' % (quoted, quote)
     return re.compile(rb'%b(?:\n|\r\n?|\Z|("[^\r\n]*(?:\n|\r\n?|\Z)))' % fields)

@@ -38,7 +38,7 @@ from penstock.components.sources.text.codec import TextStream, read_head
 from penstock.components.tfrecord.compression import Readable
 from penstock.components.tfrecord.sharding import MIB
 
-# Length of a cell in bytes; a file may be cut at the first row that begins in a cell.
+# Length of a cell in bytes. The scan stores the place of the first row that begins in each cell.
 CELL_BYTES = 8 * MIB
 # Number of bytes read beyond a cut to find the end of its row; a longer row takes further reads.
 _ROW_BYTES = 16 << 10
@@ -86,7 +86,7 @@ class TextFile(ScannedFile):
 class TextSource(FileSource[TextFile]):
     """A source of text files with rows; each file kind has its own `splitter` and `batches`."""
 
-    splitter: Splitter  # Finds the rows
+    splitter: Splitter
 
     @classmethod
     def scan(
@@ -131,7 +131,7 @@ class TextSource(FileSource[TextFile]):
         *,
         skip_blank: bool = True,
     ) -> tuple[list[tuple[int, bytes, Any]], list[RejectedRow]]:
-        """Returns number, text and value of each good line, and the rejected lines.
+        """Returns number, bytes and parsed value of each good line, and the rejected lines.
 
         `parse` gets a line, without its end (LF or CRLF), and the line's offset in the file. If it
         raises a ValueError, the arguments are the reason and, if a column is at fault, the column.
@@ -206,12 +206,10 @@ class TextSource(FileSource[TextFile]):
 def line_header(
     path: str, check_head: Callable[[bytes], str | None], size: int = _SNIFFED_BYTES
 ) -> tuple[Header, bytes]:
-    """Returns a header and the first bytes of the file.
+    """Returns a header without column names, and the first bytes of the file.
 
-    The header's data begins after the byte order mark, if there is one.
-
-    `check_head` returns a description of the fault in the first bytes, or None; a fault raises
-    DataError.
+    The header's `data_start` is after the byte order mark, if there is one. `check_head` returns a
+    description of the fault in the first bytes, or None; a fault raises DataError.
     """
     before = look(path)
     head, is_compressed = read_head(path, size)

@@ -66,7 +66,7 @@ def _most_common(counts: Mapping[str, Counter[FeatureKind]]) -> dict[str, Featur
 
 
 def misfit_step(payload: bytes, expected: Mapping[str, FeatureKind]) -> tuple[str, str] | None:
-    """Returns feature list and reason for the first step of an unexpected kind, or None."""
+    """Returns feature list and reason if a step has an unexpected kind, for the first such step."""
     for name, kinds in step_kinds(parse_example(payload)):
         for kind in kinds:
             if kind is not expected.get(name, kind):
@@ -78,7 +78,7 @@ class RowDecoder:
     """Decoder of serialized Examples to Arrow columns.
 
     NumPy decodes rows that Penstock wrote with at most one value per feature, in a thirteenth of
-    the time of tfx_bsl's decoder. That decoder decodes all other rows.
+    the time of tfx_bsl's decoder, which decodes all other rows.
 
     Args:
         kinds: INT, FLOAT or BYTES of each feature in the rows; empty if unknown.
@@ -87,8 +87,8 @@ class RowDecoder:
 
     def __init__(self, kinds: Mapping[str, str], columns: Sequence[Column] = ()) -> None:
         self._is_known, self._columns = bool(kinds), columns
-        # Kinds of the features if NumPy decodes the rows. Empty if it cannot decode them, or if the
-        # kinds are unknown until the first batch is decoded.
+        # Kinds of the features if NumPy decodes the next rows. Empty if tfx_bsl decodes them,
+        # because of their layout or because the kinds are not known before the first batch.
         self._plain = {name: FeatureKind(kind) for name, kind in kinds.items()}
         self._decoder: Any = None
 
@@ -98,7 +98,7 @@ class RowDecoder:
         return bool(self._plain)
 
     def decode(self, rows: list[bytes], where: str) -> pa.RecordBatch:
-        """Returns a `large_list` per feature, sorted by name; null type if no row has a value."""
+        """Returns a column per feature, sorted by name: `large_list`, or null if without values."""
         batch = self._decoded(rows, where)
         return pa.RecordBatch.from_arrays([*map(_listed, batch.columns)], batch.schema.names)
 
@@ -136,7 +136,7 @@ class RowDecoder:
         decoder, self._decoder = self._decoder or _tfx_bsl_decoder(self._columns), None
         try:
             batch = decoder.DecodeBatch(rows)
-        except RuntimeError as error:  # the decoder still holds part of the batch
+        except RuntimeError as error:  # The decoder still holds part of the batch: it is dropped.
             raise DataError(f"{where}: {str(error).removeprefix('INVALID_ARGUMENT: ')}") from error
         self._decoder = decoder
         order = sorted(batch.schema.names)
@@ -145,7 +145,7 @@ class RowDecoder:
         return batch
 
     def _fault(self, row: bytes) -> RowFault | None:
-        """Returns the reason why the C++ decoder refuses a row."""
+        """Returns column and reason if tfx_bsl's decoder refuses a row."""
         message: Any = parse_example(row)
         if message is None:
             return None, "is no Example that TensorFlow decodes; write it again"

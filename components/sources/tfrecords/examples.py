@@ -1,4 +1,4 @@
-"""Reads the row Examples of a folder or an address as Arrow batches."""
+"""Reads the Examples in a folder or at an address, one per row, as Arrow batches."""
 
 import functools
 import os
@@ -69,7 +69,7 @@ def find_splits(folder: str, wanted: Sequence[str]) -> list[RowSplit]:
 
 
 def _remote_files(folder: str) -> dict[str, RemoteFile]:
-    """Returns the files at an address by name; an empty mapping if there is no manifest."""
+    """Returns the files at an address by name; empty for a local folder or without a manifest."""
     if not is_remote(folder):
         return {}
     address = normal_address(folder).rstrip("/")

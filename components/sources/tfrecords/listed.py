@@ -22,7 +22,10 @@ from penstock.components.tfrecord.unlisted import missing_members
 
 
 def listed_shards(inputs: Sequence[str], files: Sequence[str]) -> dict[str, Shard]:
-    """Returns manifest entries by the file's `identity`; DataError if files differ from them."""
+    """Returns manifest entries by the file's `identity`.
+
+    Raises DataError if a listed file is missing or differs from its entry.
+    """
     shards: dict[str, Shard] = {}
     whole = False
     for path in inputs:

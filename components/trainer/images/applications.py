@@ -46,7 +46,7 @@ class ApplicationBase(keras.layers.Layer):
         family = function.__module__.rpartition(".")[2]
         self._scale = getattr(keras.applications, family).preprocess_input
         self.network = _network(function, (height, width, 3), weights)
-        # While frozen, batch normalization uses the means of the original training.
+        # While frozen, batch normalization uses the means and variances of the original training.
         self.network.trainable = trainable
 
     def call(self, images: Any, training: bool | None = None) -> Any:

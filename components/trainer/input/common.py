@@ -122,11 +122,12 @@ def rows_of_replica(options: InputOptions, context: tf.distribute.InputContext |
     return options.batch_size // replicas
 
 
-# Number of records per file that are searched for SequenceExamples if ingest has already checked
-# all records.
+# Number of records that are searched for SequenceExamples in a remote file, or in a file of which
+# ingest has already checked all records.
 _CHECKED_RECORDS = 100
 
-# Text that TensorFlow adds: {{function_node ...}} Name: <unknown>, ... [Op:ParseExampleV2]
+# Text that TensorFlow adds to an error message, such as "{{function_node ...}} ",
+# "Name: <unknown>, " and " [Op:ParseExampleV2]".
 _OF_THE_OP = re.compile(r"^\{\{.*?\}\} |Name: <unknown>, | \[Op:\w+\]")
 
 
@@ -147,7 +148,7 @@ def _require_examples(files: InputFiles) -> None:
 def first_record(
     files: InputFiles, parse: Callable[[tf.Tensor], T], expected: str, *, has_lists: bool = False
 ) -> T:
-    """Parses and returns the first record; this finds errors of the whole input at once.
+    """Parses and returns the first record, so that faults of the whole input are found early.
 
     Without rows it raises DataError, because an endless dataset without rows would loop for ever.
     If the record cannot be parsed, `expected` completes the message "the first record ...", with
@@ -235,7 +236,7 @@ def tuned(
         tuning.autotune.enabled = False
     ready = batches.prefetch(-(-options.prefetch_batches // together))
     if together > 1:
-        tuning.experimental_optimization.inject_prefetch = False  # `ready` is prefetched
+        tuning.experimental_optimization.inject_prefetch = False  # `ready` prefetches
         ready = ready.flat_map(lambda *group: _cut(group, together))
     return ready.with_options(tuning)
 

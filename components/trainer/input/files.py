@@ -67,9 +67,7 @@ class InputFiles:
             return tuple(pool.map(_count_file, *zip(*self.pairs, strict=True)))
 
     def contents(self) -> list[list[str]]:
-        """Returns `[name, digest]` of each file.
-
-        A training can resume only if these pairs have not changed.
+        """Returns `[name, digest]` of each file; if they change, a training cannot resume.
 
         The digest of a file listed in a manifest is read from the manifest. For an unlisted local
         file, the digest is computed from the file's bytes, which takes 0.8 ms per MiB. For an
@@ -82,14 +80,14 @@ class InputFiles:
 
 
 def find_input(source: InputSource, *, split: str) -> InputFiles:
-    """Finds shards of row Examples, from a folder with a manifest or from paths and patterns."""
+    """Finds shards of one Example per row, in a folder with a manifest or by paths and patterns."""
     if isinstance(source, str | os.PathLike):
         parts = [_from_manifest(os.fspath(source), split)]
     else:
         parts = [_from_pattern(pattern) for pattern in source]
     if not parts:
         raise DataError("no files to read: the list of file patterns is empty")
-    found: dict[str, Any] = {}  # overlapping patterns match the same files
+    found: dict[str, Any] = {}  # by path, because patterns may match the same files
     for part in parts:
         facts = zip_longest(part.files, part.shard_rows or (), part.sha256 or ())
         found.update((fact[0], fact) for fact in facts)

@@ -2,8 +2,8 @@
 
 Input: a file (JPEG, PNG, ...) or raw uint8 pixels. Output: uint8 [height, width, channels] of one
 size. Resizing is bilinear without antialiasing, as in `keras.utils.image_dataset_from_directory`.
-If an image is more than twice as large as wanted, some pixels have no effect, unless
-`scaled_decode` lets libjpeg average squares with sides of 2, 4 or 8 pixels.
+If an image is more than twice as large as wanted, some of its pixels have no effect. For JPEGs,
+`scaled_decode` makes libjpeg average squares with sides of 2, 4 or 8 pixels first.
 """
 
 import itertools
@@ -22,22 +22,22 @@ Features = Mapping[str, tf.Tensor]
 
 # Factors by which libjpeg can reduce the sides of a JPEG.
 _RATIOS = (1, 2, 4, 8)
-# Names of the features of height and width, in Penstock's records and in most others.
+# Names of the features with height and width: those that Penstock writes, then other common ones.
 _SIZES = ((names.HEIGHT, names.WIDTH), ("height", "width"))
 _CHANNELS = (1, 3)
 
 
 @dataclass(frozen=True)
 class StoredImages:
-    """Form in which a feature's images are stored; raw pixels need other ops than files."""
+    """Form in which images are stored: as files, such as JPEG, or as raw pixels."""
 
-    image: str = names.ENCODED
-    channels: int = 0  # number of channels of raw pixels; 0 for files, whose headers have it
-    # Names of the features with height and width of raw pixels; empty if all images have
-    # `first_size`.
+    image: str = names.ENCODED  # name of the feature that contains the image
+    channels: int = 0  # number of channels of raw pixels; 0 for files
+    # Names of the features with height and width of raw pixels. It is empty for files, and if all
+    # images have `first_size`.
     sizes: tuple[str, ...] = ()
-    # (height, width) of the first image; if it equals the wanted size, the size of each image is
-    # checked.
+    # (height, width) of the first image. If this is the wanted size, images of this size are not
+    # resized.
     first_size: tuple[int, ...] = (0, 0)
 
     @property
@@ -49,13 +49,14 @@ class StoredImages:
 
 
 def stored_as(features: Any, image: str, options: ImageInputOptions) -> StoredImages:
-    """Returns how a record stores an image; `features` is its map of `tf.train.Feature`.
+    """Returns how a record stores an image; `features` maps names to `tf.train.Feature`.
 
-    Raw pixels have the record's height and width or, if it has none, the wanted ones.
+    A value that is not an image file is raw pixels if its number of bytes fits the size that the
+    record states or, failing that, the wanted size.
 
     Raises:
-        tf.errors.InvalidArgumentError: The value is not a file, and its number of bytes does not
-        match the size of the image.
+        tf.errors.InvalidArgumentError: The value is not an image file, and its number of bytes fits
+            none of these sizes.
     """
     values = features[image].bytes_list.value
     data, reason = values[0] if len(values) == 1 else b"", ""
@@ -85,7 +86,7 @@ def stored_as(features: Any, image: str, options: ImageInputOptions) -> StoredIm
 def decode_whole(
     features: Features, *, stored: StoredImages, options: ImageInputOptions
 ) -> tf.Tensor:
-    """Returns the whole image, resized as the options require: [height, width, channels]."""
+    """Returns the image, cut and resized as the options say: uint8 [height, width, channels]."""
     if stored.channels:
         image = _pixels(features, stored, options.channels)
     else:
@@ -115,9 +116,8 @@ def _decoded(encoded: tf.Tensor, options: ImageInputOptions) -> tf.Tensor:
             lambda: tf.image.extract_jpeg_shape(encoded)[:2],
             lambda: tf.zeros([2], tf.int32),
         )
-        # `times` is the largest reduction that keeps at least the wanted height and width. The side
-        # with the smaller ratio of stored to wanted length decides, which is right for both `crop`
-        # and `stretch`.
+        # `times` is the largest factor by which both sides can be reduced and still have at least
+        # the wanted lengths. This holds for `crop` and for `stretch`.
         times = tf.reduce_min(sides // [options.height, options.width])
         halvings = tf.reduce_sum(tf.cast(times >= _RATIOS[1:], tf.int32))
         image = tf.switch_case(halvings, [partial(decode, ratio) for ratio in _RATIOS])
@@ -138,14 +138,14 @@ def _pixels(features: Features, stored: StoredImages, channels: int) -> tf.Tenso
 
 
 def _fitted(image: tf.Tensor, options: ImageInputOptions) -> tf.Tensor:
-    """Returns the image, or its centre with the wanted proportions, resized."""
+    """Returns the image in the wanted size; `crop` first cuts it to its centre."""
     if options.fit == "crop":
         shape = tf.shape(image)
         height = tf.minimum(shape[0], tf.maximum(shape[1] * options.height // options.width, 1))
         width = tf.minimum(shape[1], tf.maximum(shape[0] * options.width // options.height, 1))
         top, left = (shape[0] - height) // 2, (shape[1] - width) // 2
         image = image[top : top + height, left : left + width]
-    # Bilinear resizing stays within the pixels' range and leaves an image of the right size
-    # unchanged. The cast truncates. Rounding would reduce the error by at most half of one of 255
-    # levels, but would take 3 % longer.
+    # Bilinear resizing yields no values outside the range of the pixels, and does not change an
+    # image of the right size. The cast truncates. Rounding would reduce the error by at most half
+    # of one of 255 levels, but would take 3 % longer.
     return tf.cast(tf.image.resize(image, [options.height, options.width]), image.dtype)

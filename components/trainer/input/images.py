@@ -2,17 +2,18 @@
 
 The stages of the input for training, and what each one does:
 
-    files      order shuffled every pass
-    records    files interleaved in threads, one image at a time
-    windows    permuted, still as they are stored
-    images     decoded and resized, one per core at a time
-    (cache)    decoded images, if they fit
-    batches    uint8: a quarter of the bytes of float32 on the way to the device; the model scales
+    files      are put in a new order for every pass
+    records    are read one by one, from several files in parallel
+    windows    of records that are not decoded yet are permuted
+    images     are decoded and resized, on all cores
+    batches    are uint8, which has a quarter of the bytes of float32; the model scales the values
+
+With `cache="memory"`, decoded images are kept, and all of them are permuted together in each pass.
 
 Unlike rows (see `rows.py`), images go from stage to stage one by one. This takes 30 us per image,
-little compared with 1,000 us for decoding, whereas blocks would copy the images' bytes at each
-stage. Every pass yields every image exactly once and ends before the next begins; every training
-batch is full; and a seed decides the order, so a training can resume at any step.
+which is little compared with 1,000 us for decoding. Blocks of images would be copied at each stage.
+Every pass yields every image exactly once and ends before the next begins. Every training batch is
+full. A seed decides the order, so a training can resume at any step.
 """
 
 from collections.abc import Callable, Sequence
@@ -48,11 +49,12 @@ _NAMED = (
 )
 
 IMAGE = "image"
-"""Name of the model's image input if there is only one: [batch, height, width, channels]."""
+"""Name of the model input that receives the images: [batch, height, width, channels]."""
 
 LabelFn = Callable[[Any], Any]
 
-# Number of bytes that a cached image needs for the label and the overhead of a tf.data element.
+# Number of bytes that a cached image needs besides its pixels: the label, and the overhead of a
+# tf.data element.
 _OVERHEAD_BYTES = 512
 
 
@@ -73,7 +75,7 @@ class ImageInput(Input):
     def stored(self, *, split: str = "train") -> StoredImages:
         """Returns how the images are stored, as found in the first record.
 
-        `decode_features` needs this to serve a model.
+        `decode_features` in `serving.py` needs this for the exported model.
         """
         return self._stored(self._files(split))
 
@@ -94,8 +96,8 @@ class ImageInput(Input):
             kept = parallel_map(_records(files, options), parse).cache()
 
             def shuffled(number: tf.Tensor) -> tf.data.Dataset:
-                # The cache has the same order in every pass, so it is shuffled again. The shuffle
-                # moves references, not copies.
+                # The cache yields the same order in every pass, so its images are shuffled in each
+                # pass. The shuffle moves references, not pixels.
                 of_pass = seeded_shuffle(kept, rows, passes.seed(number, 0))
                 return of_pass.skip(passes.begun(number))
 
@@ -149,7 +151,7 @@ def _records(files: InputFiles, options: ImageInputOptions) -> tf.data.Dataset:
 
 
 def _pass(number: tf.Tensor, passes: Passes) -> tf.data.Dataset:
-    """Returns the serialised Examples of a pass, permuted within windows without copying bytes."""
+    """Returns the serialised Examples of a pass, permuted in windows without copying bytes."""
     records, first, drop = passes.read(number, batched=False)
     size = passes.order.window
     windows = tf.data.Dataset.zip((records.window(size), passes.seeds(number, first, drop)))

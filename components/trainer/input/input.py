@@ -44,8 +44,8 @@ class Input(ABC):
         self.options = options
         self._has_user_code = function is not None
 
-    # The kinds of input are imported inside their methods, because they subclass this class and
-    # need further modules.
+    # The modules of the subclasses are imported inside the methods that need them, because these
+    # modules import this one.
 
     @staticmethod
     def rows(
@@ -58,8 +58,8 @@ class Input(ABC):
     ) -> "Input":
         """Returns an input of rows: each record is one `tf.train.Example` or SequenceExample.
 
-        Batches map features to tensors `[batch, ...]`; ragged features are padded to the longest of
-        the batch.
+        Batches map features to tensors `[batch, ...]`. Ragged features are padded to the longest
+        list in the batch.
 
         Args:
             source: See `Input`.
@@ -87,12 +87,12 @@ class Input(ABC):
 
         The shards may be local or remote.
 
-        Batches map features to tensors `[batch, *shape]`: int64, float32 and string; uint8 for
-        images, int32 for vocabulary ids, and `tf.SparseTensor` for lists.
+        Batches map features to tensors `[batch, *shape]` of int64, float32 or string. Images are
+        uint8, vocabulary ids are int32, and lists are a `tf.SparseTensor`.
 
         Args:
             source: The folder of all splits, or patterns such as `[FOLDER/Split-NAME/*]`.
-            options: Batch size, shuffling and speed. The window is rounded up to whole blocks.
+            options: Batch size, shuffling and speed.
             label: Same as in `rows`.
             columns: Features to read besides the label; None reads all. Columns that are not read
                 cost no time.
@@ -110,7 +110,7 @@ class Input(ABC):
         label: str | Sequence[str] = names.LABEL,
         label_fn: "LabelFn | None" = None,
     ) -> "ImageInput":
-        """Returns an input of images: encoded, or stored as pixels.
+        """Returns an input of images, which are stored as files (such as JPEG) or as raw pixels.
 
         Batches are `({"image": uint8 [batch, height, width, channels]}, label)`.
 
@@ -144,9 +144,9 @@ class Input(ABC):
         Args:
             start: Number of batches to skip, and the seed. The function `train` of `loop.py` passes
                 it, so that a training can resume.
-            input_context: This worker's index among several, from `tf.distribute`. The worker then
-                reads only its own rows, in batches of `batch_size` divided by the number of
-                replicas.
+            input_context: Index of this worker and number of workers, from `tf.distribute`. The
+                worker then reads only its part of the rows, in batches of `batch_size` divided by
+                the number of replicas.
             split: The split of the manifest to read.
         """
         return self._built(split, lambda: self._train(split, start, input_context))
@@ -186,10 +186,10 @@ class Input(ABC):
         return None
 
     def _built(self, split: str, build: Callable[[], tf.data.Dataset]) -> tf.data.Dataset:
-        """Builds a dataset, if possible without AutoGraph; attaches its origin for `damage_in`.
+        """Builds a dataset and attaches its `Input` and split, for `rows_in` and `damage_in`.
 
-        Our own functions have no Python branches on tensors, so AutoGraph would only cost half a
-        second of CPU in each training. A user's function may have such a branch.
+        AutoGraph is used only for functions of the user, which may branch in Python on a tensor.
+        Penstock's functions do not, and AutoGraph would cost half a second of CPU in each training.
         """
         if not self._has_user_code:
             build = tf.autograph.experimental.do_not_convert(build)
@@ -199,18 +199,19 @@ class Input(ABC):
 
 
 def rows_in(dataset: tf.data.Dataset) -> int | None:
-    """Returns the number of rows in the files of an `Input`'s dataset; None if unknown."""
+    """Returns the number of rows in the files of a dataset from `Input`; None if unknown."""
     data, split = getattr(dataset, _ORIGIN, (None, ""))
     return data and data._files(split).rows
 
 
 def damage_in(*datasets: tf.data.Dataset | None) -> str | None:
-    """Returns the first fault in the files of `Input`s' datasets: file, record and reason.
+    """Returns the first fault in the files of datasets from `Input`: file, record and reason.
 
-    Only local files are searched for damaged bytes; records that do not fit their spec are found in
-    all files.
+    Local files are searched for damaged bytes. If there are none, files of rows, local or remote,
+    are searched for a record that does not fit the spec.
 
-    The search reads every byte. Call it after a failure, because tf.data's own errors name no file.
+    The search reads every byte, so call it only after a failure of tf.data, whose errors do not
+    name the file.
     """
     for dataset in datasets:
         data, split = getattr(dataset, _ORIGIN, (None, ""))

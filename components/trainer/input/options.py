@@ -31,9 +31,10 @@ class InputOptions:
         cache: `none`; or `memory`, which keeps parsed training rows, or blocks of packed shards,
             after the first pass. The rows must fit into memory, and features of parsed rows must
             have a fixed length.
-        prefetch_batches: Number of finished batches that wait for the training step; at least 1.
-        private_threads: Number of threads for the input alone; None shares TensorFlow's, one per
-            core.
+        prefetch_batches: Maximum number of finished batches that wait for the training step; at
+            least 1.
+        private_threads: Number of threads that only the input uses; None shares TensorFlow's, one
+            per core.
         ram_budget_mib: Memory, in MiB, for the buffers whose size tf.data tunes itself; None
             allows half of the free memory. Windows and the cache are not included.
         shares: Number of equal parts into which each pass is cut; it is fixed when a training
@@ -45,7 +46,7 @@ class InputOptions:
     """
 
     batch_size: int
-    # Reduce the window for large records; for example, 512 rows of 100 KB take 50 MB.
+    # For large records, set a smaller window; for example, 512 rows of 100 KB take 50 MB.
     shuffle_window_rows: int = SHUFFLE_WINDOW_ROWS
     # ShardOptions plans at least this number of shards for data of at least MIN_SHARD_BYTES, so
     # that there are enough files to read at the same time.
@@ -82,7 +83,7 @@ class ImageInputOptions(InputOptions):
         height: Height of the model's images, in pixels.
         width: Width of the model's images, in pixels.
         channels: 3 (RGB) or 1 (gray); images with another number are converted.
-        fit: How a whole image is brought to this height and width. `crop` first cuts it to the
+        fit: How an image is brought to this height and width. `crop` first cuts it to the
             proportions of the target size; `stretch` resizes it without cutting. If ingest resized
             the images, use its `fit` here, too, so that served images are treated in the same way.
         scaled_decode: Whether a JPEG of at least twice the wanted size is decoded at 1/2, 1/4 or
@@ -100,13 +101,13 @@ class ImageInputOptions(InputOptions):
     width: int
     channels: int = 3
     fit: str = "crop"
-    # With this option, decoding to 299 x 299 takes less CPU time: 0.7 times as much for images of
-    # 4,000 x 3,000, and 0.9 times as much for images of 1,600 x 1,200. If no image is large enough,
-    # checking the sizes takes 5 to 10 % more CPU time.
+    # With this option, decoding to 299 x 299 takes 0.7 times the CPU time for images of 4,000 x
+    # 3,000, and 0.9 times for images of 1,600 x 1,200. If no image is large enough, it takes 5 to
+    # 10 % more CPU time, because the size of each image is checked.
     scaled_decode: bool = False
-    # Ingest shuffles images, so a window only needs to make the order of two passes differ. With
-    # windows of 1,024 images of 85 KB, the bytes exceed the CPU's caches, which costs 3 % of the
-    # rate; shuffling decoded images would cost 15 %.
+    # Ingest shuffles images, so a window only needs to make the order of two passes differ. A
+    # window of 1,024 images of 85 KB exceeds the CPU's caches, which costs 3 % of the rate.
+    # Shuffling decoded images would cost 15 %.
     shuffle_window_rows: int = 256
     # A batch of 32 images of 299 x 299 takes 8.6 MB, so fewer batches are prefetched than for rows.
     prefetch_batches: int = 4
@@ -118,8 +119,5 @@ class ImageInputOptions(InputOptions):
 
     @property
     def block_rows(self) -> int:
-        """Returns 1, because handing over single images costs little.
-
-        It takes 30 us per image, compared with 1,000 us for decoding.
-        """
+        """Returns 1: passing each image alone takes 30 us, compared with 1,000 us for decoding."""
         return 1

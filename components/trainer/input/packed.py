@@ -2,15 +2,15 @@
 
 The stages of the input, and what each one does:
 
-    order      row numbers, from blocks of several files, permuted in windows
-    groups     rows of several batches: copied from their blocks, one array for each column
-    features   these arrays as tensors, with the texts of ids from the dictionaries
-    prefetch   groups that are ready before the training asks for them
-    batches    parts of a group, without another copy, except for lists, which become sparse
+    order      computes row numbers: blocks of several files in turn, permuted in windows
+    groups     copies the rows of several batches from their blocks to one array per column
+    features   turns these arrays into tensors
+    prefetch   keeps some groups ready for the training
+    batches    cuts groups into batches without another copy; converts lists to `tf.SparseTensor`
 
-Byte strings reach TensorFlow as one `TensorProto` per feature, built from Arrow's bytes: one Python
-object per string would take ten times as long. A pass yields every row exactly once, and every
-training batch is full.
+The strings of a feature reach TensorFlow as one `TensorProto`, which is built from Arrow's bytes.
+One Python object per string would take ten times as long. A pass yields every row exactly once, and
+every training batch is full.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -41,8 +41,8 @@ from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import InputOptions
 from penstock.components.trainer.input.passes import ENDLESS, InputStart, Passes, open_passes
 
-# Maximum number of bytes of rows that are copied together, because for larger buffers the operating
-# system maps new memory each time.
+# Maximum size of the rows of a group, in bytes: for larger buffers, the operating system maps new
+# memory each time.
 _MAX_GROUP_BYTES = 8 * 2**20
 _DTYPES = {"INT": tf.int64, "FLOAT": tf.float32, "BYTES": tf.string}
 
@@ -106,7 +106,7 @@ class PackedInput(Input):
             window_rows=self.options.shuffle_window_rows,
             in_memory=in_memory,
         )
-        shards.batch(np.arange(1))  # shards of another layout are refused at once
+        shards.batch(np.arange(1))  # raises DataError if the first shard has another layout
         return files, shards
 
     def _batches(
@@ -117,10 +117,10 @@ class PackedInput(Input):
         rows: int | None,
         batch_size: int,
     ) -> tf.data.Dataset:
-        """Returns batches: for each of `begins`, the rows whose numbers `numbers` returns.
+        """Returns batches of the rows whose numbers `numbers` returns for each element of `begins`.
 
-        `rows` is the number of rows for each begin, a multiple of `batch_size`. It is None if that
-        number varies; each begin then yields one batch.
+        `rows` is the number of rows for each element, a multiple of `batch_size`. If it is None,
+        the number varies, and each element yields one batch.
         """
         kinds = [kind for column in shards.columns for kind in _kinds(column)]
 
@@ -141,9 +141,10 @@ class PackedInput(Input):
 
 
 def _in_turn(shares: list[Passes], shards: PackedShards) -> Callable[[int, int], Numbers]:
-    """Returns a function that maps a first row and a count to row numbers of one worker.
+    """Returns a function that maps a position and a count to the numbers of the rows to train on.
 
-    The rows are in the order of training; in each step, the worker's shares take turns.
+    The position is a row's place in the order of training of one worker. In each step, rows of the
+    worker's shares follow each other.
     """
     orders = [RowOrder(one.order, shards.first_numbers, numpy_permutation) for one in shares]
 
@@ -157,7 +158,7 @@ def _in_turn(shares: list[Passes], shards: PackedShards) -> Callable[[int, int],
 
 
 def _group_batches(files: InputFiles, options: InputOptions, batch_size: int) -> int:
-    """Returns the number of batches to copy together: a window's, or fewer if rows are large."""
+    """Returns the number of batches in a group: as many as in a window, or fewer for large rows."""
     row_bytes = sum(files.sizes) / sum(files.counted())
     return max(1, int(min(options.shuffle_window_rows, _MAX_GROUP_BYTES / row_bytes)) // batch_size)
 
@@ -187,7 +188,7 @@ def _proto(texts: pa.Array) -> Array:
     ends = np.frombuffer(offsets, np.int32, len(texts) + 1, 4 * texts.offset)
     content = memoryview(data)[ends[0] : ends[-1]] if data is not None else b""
     sizes = np.diff(ends)
-    # A size below 128 is its own varint.
+    # The varint of a size below 128 is one byte with this value.
     is_short = sizes.max(initial=0) < 128
     head = sizes.astype(np.uint8).tobytes() if is_short else b"".join(map(varint, sizes.tolist()))
     proto = tf.make_tensor_proto([], tf.string, [0])
@@ -198,7 +199,7 @@ def _proto(texts: pa.Array) -> Array:
 
 
 def _tensor(column: PackedColumn, parts: Iterator[tf.Tensor], rows: int | None) -> Any:
-    """Returns the next column from `parts`; a column of lists becomes a `tf.RaggedTensor`."""
+    """Returns the next column from `parts`: a tensor, or a `tf.RaggedTensor` for lists."""
     lengths = tf.ensure_shape(next(parts), [rows]) if column.storage == "list" else None
     values = next(parts)
     if _dtype(column) == tf.string:

@@ -19,15 +19,17 @@ Parser: TypeAlias = Callable[[tf.Tensor], dict[str, Any]]
 def parser(spec: Spec, feature_lists: Spec | None = None) -> Parser:
     """Returns a function from serialised records, a string tensor [rows], to features by name.
 
+    The shapes of the features, where `longest` is the length of the longest list in the batch:
+
     | spec of the feature | in an Example or a context | in a feature list |
     |---|---|---|
-    | `FixedLenFeature` | [rows, *shape] | |
+    | `FixedLenFeature` | [rows, *shape] | not possible |
     | `FixedLenSequenceFeature` | [rows, longest, *shape]; Examples only | [rows, steps, *shape] |
     | `RaggedFeature` | [rows, longest] | [rows, steps, longest] |
-    | `VarLenFeature` | `tf.SparseTensor` of two dimensions | of three |
+    | `VarLenFeature` | `tf.SparseTensor`, 2 dimensions | `tf.SparseTensor`, 3 dimensions |
 
-    The padding is 0 or the empty string; for a `FixedLenSequenceFeature` of an Example, its default
-    value. If all lists of a feature in a batch are empty, they are padded to length 1.
+    The padding is 0 or the empty string, or the default value of a `FixedLenSequenceFeature` of an
+    Example. If all lists of a feature in a batch are empty, they are padded to length 1.
     """
     lists = {**spec, **(feature_lists or {})}
     defaults = {
@@ -55,9 +57,8 @@ def padded(
 ) -> dict[str, Any]:
     """Returns the features of `records`, with the ragged ones made dense.
 
-    Ragged features and the features in `defaults` have at least length 1.
-
-    `defaults` maps the names of features that are already dense to their padding; the value None
+    Batches in which all lists of such a feature are empty are padded to length 1. `defaults` maps
+    the names of dense features that are padded in the same way to the value of the padding; None
     means 0 or the empty string.
     """
     found, defaults = dict(features), defaults or {}

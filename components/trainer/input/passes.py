@@ -20,7 +20,8 @@ from penstock.components.trainer.input.files import InputFiles
 from penstock.components.trainer.input.options import InputOptions
 
 ENDLESS = np.iinfo(np.int64).max
-# Records or windows of a pass; index of the first window, and number of its rows to drop.
+# Dataset of the records or windows of a pass; index of the first window; number of rows to drop
+# from that window.
 Reading: TypeAlias = tuple[tf.data.Dataset, tf.Tensor, tf.Tensor]
 
 
@@ -78,7 +79,7 @@ class Passes:
 
     @cached_property
     def begin(self) -> tuple[int, int]:
-        """The pass and the row with which to begin."""
+        """Index of the first pass to read, and of the first row in it."""
         return self.order.locate(self.step * self.step_rows) if self.step else (0, 0)
 
     @property
@@ -86,7 +87,7 @@ class Passes:
         return tf.data.Dataset.range(self.begin[0], ENDLESS)
 
     def read(self, number: tf.Tensor, *, batched: bool) -> Reading:
-        """Returns the serialised records of a pass; if batched, windows of them, in order."""
+        """Returns the serialised records of a pass; with `batched`, one window per element."""
         pieces, lanes, sizes, window, drop = python_op(self._plan, [number], [tf.int64] * 5)
         pieces = tf.ensure_shape(pieces, [None, 3])
         lanes = tf.ensure_shape(lanes, [self.order.lanes])
@@ -117,7 +118,7 @@ class Passes:
         )
 
     def seed(self, number: tf.Tensor, item: Any) -> tf.Tensor:
-        """Returns int64 [2], a seed for one item of a pass."""
+        """Returns a seed, int64 [2], for item number `item` of a pass, for example a window."""
         unique = tf.bitwise.left_shift(number, ROW_BITS) + item
         return tf.stack([tf.constant(self.order.seed, tf.int64), unique])
 
@@ -143,7 +144,7 @@ class Passes:
         ]
 
     def _sizes(self, plan: PassPlan) -> np.ndarray:
-        """Returns window sizes; `ahead` rows make a first window, which the reader skips."""
+        """Returns window sizes; `plan.ahead` rows make a first window, which `read` skips."""
         if not plan.ahead:
             return np.array([self.order.window], np.int64)
         windows = 2 + sum(self.order.file_rows or ()) // self.order.window
@@ -210,7 +211,7 @@ def _check_shares(shares: int, workers: int, options: InputOptions) -> None:
 
 
 def taken_in_turn(streams: Sequence[tf.data.Dataset], count: int) -> tf.data.Dataset:
-    """Returns `count` elements of each stream in turn, endlessly."""
+    """Returns a dataset that takes `count` elements from each stream in turn, endlessly."""
     if len(streams) == 1:
         return streams[0]
     turns = tf.data.Dataset.range(ENDLESS).map(lambda n: n // count % len(streams))

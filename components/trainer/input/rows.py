@@ -1,19 +1,19 @@
-"""Reads shards of row Examples as batches of tensors, fast enough for an accelerator.
+"""Reads shards of row Examples as batches of tensors.
 
-The stages for training, what each one does, and in parentheses its time in us per row of 40 columns
-on one core:
+The stages for training, and in parentheses the time of a stage in us per row of 40 columns on one
+core:
 
-    files      order shuffled every pass
-    blocks     up to 1,024 serialised records of one file; files interleaved in threads (1.8)
-    windows    blocks of all files joined and permuted by one `tf.random` op (0.7)
-    batches    cut from the endless stream of windows, across the ends of passes
-    features   a whole batch parsed at once, in parallel (3.2)
-    prefetch
+    files      are put in a new order for every pass
+    blocks     of up to 1,024 serialised records are read, from several files in parallel (1.8)
+    windows    are joined from blocks, and their records are permuted (0.7)
+    batches    are cut from the endless stream of windows, across the ends of passes
+    features   are parsed from whole batches, in parallel (3.2)
+    prefetch   keeps some batches ready for the training
 
 Records go from stage to stage in blocks, because handing each record to another thread costs more
 than reading it. Every pass yields every row exactly once and ends before the next begins. Every
-training batch is full, so a step is traced and compiled only once. A seed decides the order, so a
-training can resume at any step (see `readers/order.py`).
+training batch is full, so the training step is traced and compiled only once. A seed decides the
+order, so a training can resume at any step (see `readers/order.py`).
 """
 
 from collections.abc import Callable, Sequence
@@ -200,10 +200,11 @@ def _parsed_together(passes: Passes, spec: Spec) -> int:
 
 
 def _require_steps(files: InputFiles, wanted: Spec) -> None:
-    """Raises DataError for Examples, and for records that lack a wanted list but have other lists.
+    """Raises DataError if records are Examples, or if the name of a wanted list seems misspelt.
 
-    TensorFlow reads a misspelt list as a list without steps. If the records have no other lists,
-    the wanted list may just be rare, so that is no error.
+    TensorFlow reads a list with a misspelt name as a list without steps. The name seems misspelt if
+    the records lack this list but have a list that is not wanted. If they have only wanted lists,
+    the missing list may just be rare.
     """
     records = (record for pair in files.pairs for record in tf.data.TFRecordDataset(*pair))
     found: set[str] = set()

@@ -1,4 +1,4 @@
-"""Measures `Speed`: CPU use and GPU load during a training, and steps on one kept batch.
+"""Measures `Speed`: step times, CPU use and GPU load of a training, and step times on one batch.
 
 CPU and memory are those of the container of this process or, without one, of the machine.
 """
@@ -24,16 +24,16 @@ _KEPT_CALLS = 5
 # each call has an overhead of a millisecond; longer calls would delay signals, which are noticed
 # only when a call ends.
 CALL_SECONDS = 0.2
-# Number of calls at the end of the training that are evaluated: 100 s at `CALL_SECONDS` each.
+# Number of calls at the end of the training whose durations are used: 100 s at `CALL_SECONDS` each.
 # Earlier calls may have read from a cold cache.
 _LAST_CALLS = 512
-# The maximum number of steps per call on the kept batch is the training's number of steps divided
-# by this number.
+# A call that repeats steps on the kept batch runs at most the training's number of steps divided by
+# this number.
 _PART_OF_STEPS = 50
 
 
 class Meter:
-    """CPU use and GPU load of a training from its first steady step on, and its last calls."""
+    """Meter of a training's CPU use and GPU load after its first step, and of its last calls."""
 
     def __init__(self) -> None:
         self._began: _CpuSeconds | None = None
@@ -143,7 +143,7 @@ class _Gpus:
             pass  # no driver, no GPU, or a GPU under another name
 
     def busy_share(self) -> float | None:
-        """Returns the share of the last 1/6 to 1 s in which a kernel ran, a mean over GPUs."""
+        """Returns the mean share of the last 1/6 to 1 s in which a kernel ran, over all GPUs."""
         try:
             loads = [self._nvml.nvmlDeviceGetUtilizationRates(h).gpu for h in self._handles]
         except self._nvml.NVMLError:  # a slice of a GPU (MIG), for example, has no such figure
@@ -152,7 +152,7 @@ class _Gpus:
 
 
 def available_cores(cgroup: Path = _CGROUP) -> float:
-    """Returns the cores for this process: its affinity, capped by the container's quota."""
+    """Returns the number of cores for this process: its affinity or, if lower, the CPU quota."""
     affinity = getattr(os, "sched_getaffinity", None)  # Linux has this function, macOS does not
     cores = float(len(affinity(0)) if affinity else os.cpu_count() or 1)
     quota = _numbers(cgroup / "cpu.max") or [
@@ -165,7 +165,7 @@ def available_cores(cgroup: Path = _CGROUP) -> float:
 
 
 def memory_limit_mib(cgroup: Path = _CGROUP) -> float:
-    """Returns the memory for this process: the machine's, or the container's limit."""
+    """Returns the memory for this process: the machine's memory, or the container's limit."""
     machine = psutil.virtual_memory().total
     limits = _numbers(cgroup / "memory.max") or _numbers(cgroup / "memory/memory.limit_in_bytes")
     return min([machine, *limits]) / MIB
@@ -184,7 +184,7 @@ def cgroup_cpu_seconds(cgroup: Path = _CGROUP) -> float:
 
 
 def _numbers(path: Path) -> list[int]:
-    """Returns the numbers in a file of the kernel; empty if it is missing or sets no limit."""
+    """Returns the numbers in a cgroup file; empty if it is missing or says `max`."""
     try:
         return [int(word) for word in path.read_text().split()]
     except (OSError, ValueError):

@@ -1,9 +1,9 @@
 """Says in one sentence whether the input limits a training's speed, and by how much.
 
 Input: durations of the run's steps, and of the same compiled step repeated on one batch (the kept
-batch). Output: the gain from an input that costs nothing, as a range. The result is `unclear` only
-if other processes took the CPU time that this process could have had: it may then have waited for a
-core instead of its input. A short run whose range is wide gets no verdict.
+batch). Output: the gain from an input that costs nothing, as a range. The verdict is `unclear` only
+if other processes took so much CPU time that this process may have waited for a core instead of its
+input. It is `unknown` for a short run whose range is wide.
 """
 
 import math
@@ -21,8 +21,8 @@ _INPUT_BOUND_ABOVE = 4 / 3
 _LEAST_NOISE = 0.03
 # Student's t for the 95 % interval of a mean, by the number of values; above 10 values, 2 is used.
 _T = {2: 12.7, 3: 4.3, 4: 3.2, 5: 2.8, 6: 2.6, 7: 2.4, 8: 2.4, 9: 2.3, 10: 2.3}
-# Other processes matter if they kept more than the first share of the cores busy, and all processes
-# together more than the second share.
+# Other processes matter if they kept more than `_MOST_OTHERS` of the cores busy, and if all
+# processes together kept more than `_CROWDED` of them busy.
 _MOST_OTHERS, _CROWDED = 0.25, 0.8
 _MOST_GPU_IDLE = 0.2
 # A range of the gain within +-30 % is narrow enough to tell the verdicts apart; a run of half a
@@ -37,7 +37,7 @@ class Speed:
     run_seconds: Sequence[float]  # mean seconds per step of about ten equal parts of the run
     kept_seconds: Sequence[float]  # the same for calls that repeat the step on one kept batch
     steps: int  # number of steps of the run that were timed
-    cores: float  # number of cores that this cgroup may use
+    cores: float  # number of cores that this process may use
     own_share: float  # share of `cores` that this process kept busy, 0..1
     others_share: float  # the same share for all other processes in the cgroup
     gpu_idle_share: float | None  # 0..1, mean over the GPUs; None without GPUs
@@ -55,8 +55,8 @@ class Gain:
 def input_gain(speed: Speed) -> Gain:
     """Returns the gain.
 
-    Its interval comes from the spread of the seconds per step, of the run and on the kept batch,
-    and is at least +-3 %.
+    Its interval comes from the spread of the seconds per step, both in the run and on the kept
+    batch, and is at least +-3 %.
     """
     times = statistics.fmean(speed.run_seconds) / statistics.median(speed.kept_seconds)
     spread = math.hypot(_error(speed.run_seconds), _error(speed.kept_seconds), _LEAST_NOISE)

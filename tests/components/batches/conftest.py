@@ -33,8 +33,8 @@ def mixed_rows(count=1200):
     """Multivalent, missing, empty, non-UTF-8, NaN, infinite, long and categorical values."""
     rng = np.random.default_rng(1)
     odd = [1.0, float("nan"), float("inf"), -float("inf")]
-    # Each text has a different count, because TFDV's sketches order texts of equal counts by how
-    # they are shown.
+    # Each text has a different count, because TFDV's sketches order texts of equal counts by their
+    # printed form.
     texts = [b"\xff\xfe", *[b"ok"] * 2, *["ü".encode()] * 3, *[b"x" * 1000] * 4]
     for i in range(count):
         n = int(rng.integers(0, 5))

@@ -1,4 +1,4 @@
-"""Analysis in batches compared with TFT's own pipeline: graphs, vocabularies and their outputs."""
+"""Results of analysis in batches, compared with those of TFT: graphs, vocabularies, outputs."""
 
 import os
 import pickle
@@ -108,8 +108,8 @@ def assert_equal_values(ours, theirs, name):
         np.testing.assert_array_equal(ours.indices, theirs.indices, name)
         ours, theirs = ours.values, theirs.values
     if theirs.dtype.is_floating:
-        # Floats come from float32 sums, which TFT computes over other batches, so they may differ
-        # slightly.
+        # Floats come from float32 sums, which TFT computes over batches of another size, so they
+        # may differ slightly.
         np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=2e-5, err_msg=name)
     else:
         np.testing.assert_array_equal(ours, theirs, name)
@@ -187,8 +187,8 @@ ANALYZERS = {
     "stored vocabulary": ("w", with_stored_vocabulary),
     "tfidf": ("w", tfidf),
 }
-# These functions have no analyzer. `max of a row` takes the maximum within each row; the fault of
-# `reduce_max` that docs/upstream.md describes affects it.
+# Functions without an analyzer. `max of a row` takes the maximum within each row, so it calls
+# `reduce_max`, whose fault docs/upstream.md describes.
 PLAIN = {
     "max of a row": (DENSE, lambda x: tf.reduce_max(tf.sqrt(tf.abs(tf.cast(x, tf.float32))), 1)),
     "hash": ("s", lambda x: tft.hash_strings(x, 10)),
@@ -207,7 +207,7 @@ def used(inputs, uses):
 
 
 def assert_equals_tft(uses, folder, path):
-    """Compares our graph with TFT's: files, outputs, rows as Pack and Transform write them."""
+    """Compares our graph with TFT's: files, outputs, and rows as Pack and Transform write them."""
     preprocessing_fn = partial(used, uses=uses)
     ours, theirs = str(path / "ours"), str(path / "theirs")
     in_batches(preprocessing_fn, folder, ours)

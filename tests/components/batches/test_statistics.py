@@ -1,4 +1,4 @@
-"""Statistics in batches compared with TFDV's own pipeline, leaf by leaf."""
+"""Statistics in batches, compared with those of TFDV's own pipeline, value by value."""
 
 import pickle
 from dataclasses import replace
@@ -39,7 +39,7 @@ sparse_feature { name: "s" index_feature { name: "index" } value_feature { name:
 weighted_feature {
   name: "w" feature { step: "many_ints" } weight_feature { step: "many_floats" }
 }"""
-# TFDV takes seconds to build a pipeline, so independent options share a pipeline.
+# TFDV takes seconds to build the pipeline of a case, so independent options share a case.
 CASES = {
     "taxi": ("taxi", {}),
     "taxi options": (
@@ -63,7 +63,7 @@ RELATIVE = {"taxi weight": 1e-6, "mixed weight": 1e-6}
 
 
 def tfx_batches(folder, kind):
-    """The rows in batches of TFX's size, as tfx_bsl decodes them."""
+    """The rows in batches of 1,000, as tfx_bsl decodes them."""
     decoder = (
         SequenceExamplesToRecordBatchDecoder("##SEQUENCE##")
         if kind == "sequences"
@@ -162,7 +162,7 @@ def test_options_that_tfdv_alone_supports_are_named(options, reason):
         require_in_batches(tfdv.StatsOptions(**options))
 
 
-# For each kind of column: its domain in a schema, and a function that draws a value.
+# By kind of column: its domain in a schema, and a function that draws a value.
 KINDS = {
     "floats": ("", lambda rng: float(rng.normal(5, 100))),
     "odd floats": ("", lambda rng: [1.0, -0.0, float("nan"), float("inf")][rng.integers(4)]),
@@ -172,7 +172,7 @@ KINDS = {
     "odd texts": ("", lambda rng: [b"", b" ", "ü".encode(), b"x" * 1000][rng.integers(4)]),
     "numbers as texts": ("", lambda rng: b"%d" % rng.integers(30)),
 }
-# For each form of column: the number of values in a row; None if the feature is missing.
+# By form of column: a function that draws the number of values in a row; None if it is missing.
 FORMS = {
     "dense": lambda rng: 1,
     "pairs": lambda rng: 2,

@@ -11,7 +11,7 @@ from penstock.components.sources.options import Csv
 
 @pytest.fixture
 def tables(tmp_path, monkeypatch):
-    """Two tables of 100 rows, each with one column that the other lacks."""
+    """A folder with two CSV files of 100 rows, each with one column that the other lacks."""
     monkeypatch.chdir(tmp_path)
     for name, shift, words, last in (("a", 0, ["cash"], "note"), ("b", 50, ["cash", "app"], "tip")):
         lines = [f"{i + shift}.5,{words[i % len(words)]},{i % 2 or ''},x" for i in range(100)]

@@ -13,7 +13,7 @@ NOTE = (
     "whole, cannot be seen; if Penstock wrote this, it was never finished"
 )
 SHARD = "Split-train/data_tfrecord-00001-of-00002"
-RECORD_BYTES = 50  # a row of 34 bytes with its frame
+RECORD_BYTES = 50  # a payload of 34 bytes and a frame of 16
 
 
 def change(path, position, by=1):
@@ -90,7 +90,7 @@ def test_leftovers_of_another_run_are_named(artifact):
     (artifact / "Split-old").mkdir()
     note = artifact / "Split-old/_SUCCESS"
     note.touch()
-    (artifact / "Split-train/.DS_Store").touch()  # readers ignore a hidden file
+    (artifact / "Split-train/.DS_Store").touch()  # readers ignore hidden files
     assert verify(str(artifact)).faults == tuple(
         f"{file}: not listed in the manifest, but readers would take it for a shard; remove it"
         for file in sorted([old, note])
@@ -165,7 +165,7 @@ def test_a_gzip_shard_without_rows_is_sound(tfrecord):
     assert verify(str(tfrecord("a.gz", []))).faults == ()
 
 
-@pytest.mark.parametrize("before", [1, 150])  # after 100 records, few are parsed
+@pytest.mark.parametrize("before", [1, 150])  # from record 100 on, 1 in 100 is parsed
 def test_payloads_that_are_no_example_are_noted_and_counted(tfrecord, row, before):
     path = tfrecord("a", [row(0)] * before + [b"hello world", row(1), b"hello world"])
     report = verify(str(path))

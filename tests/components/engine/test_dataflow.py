@@ -35,7 +35,7 @@ main()
 
 
 class DataflowHandler(GoogleHandler):
-    """A job is done as soon as its creation is answered; `server.jobs` has the requested jobs."""
+    """Runs each job before it answers the POST for it; `server.jobs` has the paths and the jobs."""
 
     def reply(self, method, target, body):
         if not target.startswith("/v1b3/"):
@@ -48,7 +48,7 @@ class DataflowHandler(GoogleHandler):
 
 
 def run_staged(objects, job):
-    """Stands in for Dataflow's workers: runs the staged pipeline, but in this process."""
+    """Stands in for Dataflow's workers: runs the staged pipeline in this process."""
     told = job["environment"]["sdkPipelineOptions"]["options"]
     staged = objects[told["pipelineUrl"].removeprefix("gs://bucket/")]
     pipeline = beam_runner_api_pb2.Pipeline.FromString(staged)
@@ -74,7 +74,7 @@ def test_the_same_bytes_as_in_process(dataflow, taxi_csv, tmp_path, penstock):
     options = IngestOptions(shards=ShardOptions(shards=4))
     job = IngestInput(str(taxi_csv), splits=SplitOptions())
     here = ingest([job], tmp_path / "here", options)
-    # Newer versions of Beam use HTTP only for an endpoint with this name, and gRPC for any other.
+    # Newer versions of Beam use HTTP only for an endpoint on `localhost`, and gRPC for any other.
     options = (*OPTIONS, f"dataflow_endpoint=http://localhost:{dataflow.server_port}")
     told = (part for option in options for part in ("--dataflow", option))
     script = tmp_path / "penstock.py"
@@ -87,7 +87,7 @@ def test_the_same_bytes_as_in_process(dataflow, taxi_csv, tmp_path, penstock):
     assert there == here
     [(path, job)] = dataflow.jobs
     assert path == "/v1b3/projects/my-project/locations/europe-west1/jobs"
-    assert job["type"] in ("JOB_TYPE_BATCH", 1)  # a number instead, from Beam 2.77 on
+    assert job["type"] in ("JOB_TYPE_BATCH", 1)  # Beam 2.77 and newer send a number
     environment = job["environment"]
     assert environment["serviceAccountEmail"] == "jobs@my-project.iam"
     assert environment["tempStoragePrefix"].startswith("storage.googleapis.com/bucket/tmp/")

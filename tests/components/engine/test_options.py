@@ -36,11 +36,11 @@ EXTERNAL = (
     ],
 )
 def test_what_beam_is_told(runner, options, args):
-    # Beam's own parser must accept each of these options.
     from apache_beam.options.pipeline_options import PipelineOptions
 
     told = EngineOptions(runner=runner, **options).beam_args()
     assert " ".join(told) == args
+    # Beam's parser must know every option in `told`.
     assert PipelineOptions(told).get_all_options(drop_default=True, retain_unknown_options=False)
 
 

@@ -10,7 +10,7 @@ from penstock.components.errors import UsageError
 def test_an_engine_that_is_not_there_is_one_line():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]  # bound, but nobody listens
+        port = taken.getsockname()[1]  # bound, but no process listens on it
         engine = EngineOptions(runner="portable", job_endpoint=f"127.0.0.1:{port}", parallelism=1)
         text = rf"portable: nothing answers at 127.0.0.1:{port} \(.*refused\)"
         with pytest.raises(UsageError, match=text), engine_pipeline(engine):

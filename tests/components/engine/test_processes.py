@@ -19,7 +19,7 @@ def run(expressions, count=2):
 
 def test_results_of_several_processes_come_in_order(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for module in ("csv.py", "subprocess.py"):  # the user's own modules, in the working directory
+    for module in ("csv.py", "subprocess.py"):  # the user's modules with standard names
         (tmp_path / module).write_text("raise ImportError('not the right one')")
     # The first task ends only when another process has begun the second one.
     folder = str(tmp_path / "begun")
@@ -52,7 +52,7 @@ def test_tasks_are_drawn_as_processes_become_free(tmp_path):
     def tasks() -> Iterator[str]:
         for number in range(10):
             drawn.append(number)
-            # All tasks except the first wait for the file.
+            # All tasks except the first wait for the file `go`.
             ready = f"__import__('os').path.exists({str(go)!r}) or not {number}"
             waits = f"[__import__('time').sleep(0.01) for _ in iter(lambda: {ready}, True)]"
             yield f"({waits}, {number})[1]"
@@ -96,7 +96,7 @@ def test_lost_process_ends_the_work_at_once_in_one_line(expression, text):
         list(run(["__import__('time').sleep(1000)", expression]))
     assert str(error.value).startswith("worker process ")
     assert text in str(error.value)
-    assert time.monotonic() - began < 500  # the other task is not waited for
+    assert time.monotonic() - began < 500  # nothing waits for the task that sleeps
 
 
 PID = "__import__('os').getpid()"

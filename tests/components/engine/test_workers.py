@@ -26,7 +26,7 @@ def test_a_killed_worker_without_gpus_ends_the_work_of_the_others(capfd):
     started = time.monotonic()
     with pytest.raises(RuntimeError) as error, local_pipeline(2) as pipeline:
         _ = pipeline | beam.Create([0, 1]) | beam.Reshuffle() | beam.Map(die_or_wait)
-    assert time.monotonic() - started < 500  # the other worker is not waited for
+    assert time.monotonic() - started < 500  # the pipeline does not wait for the other worker
     assert WORKER_LOST in str(error.value)
     assert "was killed by SIGKILL; it may have run out of memory; use" in str(error.value)
     workers = [" ".join(child.cmdline()) for child in psutil.Process().children()]
@@ -34,7 +34,8 @@ def test_a_killed_worker_without_gpus_ends_the_work_of_the_others(capfd):
     assert "RpcError" not in capfd.readouterr().err
 
 
-# Python runs this code at the start of each process: the first worker stops before its first task.
+# The `sitecustomize.py` that Python runs at the start of each process. The worker process that
+# creates the folder `begun` stops before its first task.
 STOP = """
 import os, signal, sys
 if "processes._serve" in "".join(sys.orig_argv):
@@ -49,7 +50,7 @@ if "processes._serve" in "".join(sys.orig_argv):
 
 @pytest.fixture
 def stopped(tmp_path, tmp_path_factory, penstock):
-    """Starts a command of two workers, one of which stops (SIGSTOP) before its first task."""
+    """A function that starts a command with two workers; one is stopped by SIGSTOP at its start."""
 
     def start(command):
         rows = "".join(f"{i},{i / 4},name {i}\n" for i in range(20_000))
@@ -93,7 +94,7 @@ def test_interrupted_command_ends_its_stopped_worker(tmp_path, stopped):
     done = started.wait()
     assert done.returncode == 130
     assert "penstock: interrupted" in done.stderr
-    with suppress(psutil.NoSuchProcess):  # killed, and perhaps not yet reaped
+    with suppress(psutil.NoSuchProcess):  # raised once the killed worker is reaped
         while worker.status() != psutil.STATUS_ZOMBIE:
             time.sleep(0.01)
     assert os.listdir(tmp_path) == ["a.csv"]

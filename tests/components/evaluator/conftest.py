@@ -1,4 +1,4 @@
-"""Models of one or two lines and hand-made records, for TFMA and for evaluation in batches."""
+"""Functions that write records and small models, for TFMA and for evaluation in batches."""
 
 import os
 
@@ -13,14 +13,13 @@ from tensorflow_model_analysis.utils import config_util
 
 
 def values(value):
-    """The values of a feature of an Example."""
     found = value if isinstance(value, list) else [value]
     return [one.encode() if isinstance(one, str) else one for one in found]
 
 
 @pytest.fixture(scope="session")
 def write_examples():
-    """Writes rows as two files, one plain and one GZIP; a row is a dict of values or lists."""
+    """A function that writes rows, as dicts, to two TFRecord files, one plain and one GZIP."""
 
     def write(folder, rows):
         folder.mkdir(parents=True)
@@ -37,7 +36,10 @@ def write_examples():
 
 @pytest.fixture(scope="session")
 def save_model():
-    """Saves functions as signatures of a model; plain functions are given parsed Examples."""
+    """A function that saves a model with functions as signatures.
+
+    A function without an `input_signature` gets Examples parsed by `parse`.
+    """
 
     def save(path, parse, **signatures):
         spec = {name: tf.io.FixedLenFeature([], *of) for name, of in parse.items()}
@@ -62,7 +64,7 @@ def save_model():
 
 @pytest.fixture(scope="session")
 def shared_models():
-    """Returns config and models in the form in which TFX's Evaluator passes them to TFMA."""
+    """A function that gives config and models the form in which TFX's Evaluator passes them."""
 
     def share(config, *paths):
         config = config_util.update_eval_config_with_defaults(

@@ -1,4 +1,4 @@
-"""Checks the blessing and the files of BatchEvaluator, and what it leaves to TFX's Evaluator."""
+"""The blessing and the files of BatchEvaluator, and the cases that it leaves to TFX's Evaluator."""
 
 import json
 import logging
@@ -39,7 +39,7 @@ def model(tmp_path_factory, save_model):
 
 @pytest.fixture
 def do(tmp_path, model, write_examples):
-    """Runs the executor on three rows, two of them predicted correctly; returns the blessing."""
+    """A function that runs the executor on three rows, two of them predicted correctly."""
     rows = [{"x": x, "label": y} for x, y in ((0.9, 1), (0.2, 0), (0.8, 0))]
     write_examples(tmp_path / "examples" / "Split-eval", rows)
     examples = artifact(Examples, tmp_path / "examples")

@@ -46,7 +46,7 @@ def test_error_analysis_of_a_regression_has_worst_row_and_importance(tmp_path):
     found = look_at(rows, lambda x: 2 * x[:, None], tmp_path)
     assert found["task"] == "regression"
     assert found["labels"] is None
-    # The squared error is 2500 in one row and 0 in the other 39.
+    # The standard error of the mean squared error, which is 2500 in one row and 0 in the other 39.
     assert found["squared_errors"] == {
         "overall": pytest.approx(2500 * (39 / 40**2) ** 0.5 / 40**0.5)
     }
@@ -55,7 +55,7 @@ def test_error_analysis_of_a_regression_has_worst_row_and_importance(tmp_path):
     kept = tf.train.Example.FromString(base64.b64decode(wrong["record"]))
     assert kept == tf.train.Example.FromString(record(*rows[7]))
     assert sorted(zip(*found["sample"], strict=True))[:2] == [(0, 0), (2, 2)]
-    assert found["importance"].keys() == {"x", "unused"}  # the label is not shuffled
+    assert found["importance"].keys() == {"x", "unused"}  # the label `y` is not shuffled
     assert found["importance"]["unused"] == [0, 0]
     mean, error = found["importance"]["x"]
     assert 15 < mean < 35  # the mean of |2a - 2b| is 26.7 for random a and b below 40

@@ -77,7 +77,8 @@ SIGNATURES = {
     "binary": ("yes", "label_xf"), "classes": ("classes", "class"), "regression": ("number", "y"),
     "a dict of outputs": ("dict", "class"),
 }  # fmt: skip
-OUTPUTS = {"label": "binary", "class": "classes", "y": "regression"}  # from the signature "many"
+# The outputs of the signature "many", and the task of each.
+OUTPUTS = {"label": "binary", "class": "classes", "y": "regression"}
 WEIGHT = 'example_weight_key: "weight" '
 
 
@@ -86,7 +87,7 @@ def specs(entries, more=""):
 
 
 def model_specs(task, *more):
-    """Returns one `model_specs` entry for each text in `more`; each text adds further fields."""
+    """Returns one `model_specs` entry for each text in `more`, which adds fields to that entry."""
     if task == "several":
         labels = " ".join(f'label_keys {{key: "{key}" value: "{key}"}}' for key in OUTPUTS)
         fields = f'signature_name: "many" {labels}'
@@ -240,7 +241,7 @@ def assert_same(output, expected):
 
 @pytest.fixture
 def compared(examples, shared_models, tmp_path_factory, monkeypatch):
-    """Compares our evaluation of models with TFMA's; returns the folder of our files."""
+    """A function that compares our evaluation of models with TFMA's, and returns our folder."""
     monkeypatch.setattr(tasks, "_MOST_ROWS", 50)
 
     def compare(text, *models):
@@ -270,7 +271,7 @@ def test_batches_read_without_garbage_collection_are_released_after_use(
     batches, alive = [], []
 
     def watched(self, records):
-        if len(records) <= 8:  # not the batches of the error analysis
+        if len(records) <= 8:  # the error analysis has larger batches
             batches.append(weakref.ref(records))
             alive.append(sum(batch() is not None for batch in batches))
         return predict(self, records)
@@ -296,7 +297,8 @@ def test_two_processes_give_the_same_files_as_one(examples, models, shared_model
         {path.name: path.read_bytes() for path in (tmp_path / count).iterdir()} for count in "12"
     )
     assert one.keys() == two.keys()
-    assert {name for name in one if one[name] != two[name]} <= {"eval_config.json"}  # of maps
+    # The maps in the config are written in no fixed order.
+    assert {name for name in one if one[name] != two[name]} <= {"eval_config.json"}
 
 
 JUDGED = """
@@ -335,7 +337,7 @@ def test_validation_against_a_baseline_equals_tfma(candidate_is_better, models, 
 
 @pytest.fixture
 def evaluate_rows(models, shared_models, write_examples, tmp_path):
-    """Evaluates rows with the better model and writes the result to `tmp_path / "out"`."""
+    """A function that evaluates rows with the better model, into `tmp_path / "out"`."""
 
     def run(rows, text):
         folder = write_examples(tmp_path / "Split-eval", rows)
@@ -397,7 +399,7 @@ def test_prediction_or_label_no_metric_can_add_is_one_line(row, said, evaluate_r
     )
     with pytest.raises(DataError) as caught:
         evaluate_rows(rows, text)
-    assert str(caught.value) == said  # each file is a batch
+    assert str(caught.value) == said  # a file is a batch, and this row is alone in its file
 
 
 @pytest.mark.parametrize(
@@ -451,7 +453,7 @@ def test_sequence_examples_with_slices_are_evaluated_by_context(
 
 @st.composite
 def drawn_configs(draw):
-    """The text of a config, and whether there is a baseline."""
+    """Draws the text of a config, and whether it has a baseline."""
     task = draw(st.sampled_from([*METRICS, "several"]))
     weight = draw(st.sampled_from(["", WEIGHT]))
     counted = draw(st.sampled_from(["", "example_weights {weighted: true unweighted: true}"]))

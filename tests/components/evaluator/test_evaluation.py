@@ -1,4 +1,4 @@
-"""Tests the facts in `evaluation.json` about TFMA's files, and reading it without TensorFlow."""
+"""The facts that `evaluation.json` takes from TFMA's files; it is read without TensorFlow."""
 
 import json
 import subprocess
@@ -90,7 +90,7 @@ def test_metrics_by_slice_and_of_rows_without_the_feature(plain):
     assert metrics["overall"]["binary_accuracy"] == 0.75
     assert metrics["town=oslo"]["example_count"] == 4
     assert metrics["town missing"] == {"example_count": 2, "binary_accuracy": 1.0}
-    assert "auc" not in metrics["town=rome"]  # all its rows have one class
+    assert "auc" not in metrics["town=rome"]  # its rows all have the same label
 
 
 def test_thresholds_have_verdicts_by_slice(plain, evaluated):

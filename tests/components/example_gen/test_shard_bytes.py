@@ -1,4 +1,4 @@
-"""Shards keep their bytes: the same rows give the same files, in every release and version set.
+"""The same rows give shards with the same bytes, in every release and with all library versions.
 
 If one of the digests below changes, every cached ingest of that kind of data runs again. So a
 digest changes only on purpose, with a line in the changelog.

@@ -20,7 +20,7 @@ def names(folder):
 
 
 def finished(folder, text="old", **parts):
-    """An output with one shard."""
+    """Writes a finished output with one shard."""
     shard = Shard("Split-train/a", 1, 3, "0")
     (folder / "Split-train").mkdir(parents=True)
     (folder / shard.file).write_text(text)
@@ -268,7 +268,7 @@ def test_attempt_that_cannot_be_removed_is_removed_by_the_next(tmp_path, monkeyp
         without_descriptors.setattr(recovery, "shutil", no_removal)
         with pytest.raises(OSError, match="Too many"), attempt(tmp_path / "out"):
             raise OSError(errno.EMFILE, "Too many open files")
-    assert len(names(tmp_path)) == 2  # the folder and its lock
+    assert len(names(tmp_path)) == 2  # the attempt's folder and its lock
     with attempt(tmp_path / "other"):
         pass
     assert names(tmp_path) == ["other"]

@@ -11,7 +11,7 @@ from penstock.components.sources.options import Table
 
 @pytest.fixture
 def tree(tmp_path, monkeypatch):
-    """Makes files at the given paths, in a folder that becomes the working directory."""
+    """A function that makes files at paths below the test's folder, the working directory."""
     monkeypatch.chdir(tmp_path)
 
     def make(*paths):

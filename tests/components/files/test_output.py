@@ -8,7 +8,7 @@ from penstock.components.tfrecord.manifest import Manifest, RowAccount
 
 
 def test_a_try_that_still_runs_does_not_spoil_the_commit(tmp_path, monkeypatch):
-    """During the commit's cleanup, an attempt begins whose result Spark or Flink does not use."""
+    """An attempt whose result Spark or Flink will not use begins during the commit's cleanup."""
     rmdir = os.rmdir
 
     def rmdir_late(path, **at):

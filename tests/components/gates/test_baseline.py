@@ -38,7 +38,7 @@ def ids(resolved):
         (3, [1, 2, 3], [blessing(10, 1), blessing(11, 2, blessed=0)], ([1], [10])),
         # Model 1 came back from the cache and was blessed again after model 2.
         (3, [1, 2, 3], [blessing(10, 1), blessing(11, 2), blessing(12, 1)], ([1], [12])),
-        # A blessing whose model is no longer in the store.
+        # Model 2, whose blessing is the latest, is no longer in the store.
         (3, [1, 3], [blessing(10, 1), blessing(11, 2)], ([1], [10])),
     ],
 )

@@ -35,7 +35,8 @@ def test_distance_of_like_data_is_small(usual):
 
 def test_distance_of_other_values_is_large(usual):
     found = dict(distances(usual, trips(fare=13.0, cash=0.8, seen=2)))
-    assert found["fare"] == pytest.approx(0.38, abs=0.06)  # means 1 deviation apart: 2 Phi(1/2) - 1
+    # The means are 1 standard deviation apart: 2 Phi(1/2) - 1 = 0.38.
+    assert found["fare"] == pytest.approx(0.38, abs=0.06)
     assert found["payment"] == pytest.approx(0.3, abs=0.03)
     assert found["seen"] == pytest.approx(0.5, abs=0.01)
     assert found["hour"] < 0.1

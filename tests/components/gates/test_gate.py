@@ -108,7 +108,7 @@ def test_quarantined_rows_are_a_problem_above_their_share():
 
 @pytest.fixture
 def artifacts(tmp_path):
-    """Statistics, anomalies and Examples of one split, in the layout of the stock nodes."""
+    """A function that writes statistics and anomalies of one split, as TFX's own nodes do."""
     from tfx.types import standard_artifacts
 
     def make(split_statistics, split_anomalies):

@@ -92,7 +92,7 @@ def test_feature_that_is_left_out_is_no_leak():
     "values",
     [
         pa.array([None if i % 3 else float(i) for i in range(2_000)]),
-        pa.array([2**62 + 3 * i for i in range(2_000)]),  # beyond float64
+        pa.array([2**62 + 3 * i for i in range(2_000)]),  # not exact in float64
     ],
 )
 def test_missing_values_and_large_integers_are_no_error(values):
@@ -114,7 +114,7 @@ def test_column_without_a_value_in_one_split_is_no_error(values, kind):
 
 def test_features_that_the_sample_of_a_split_lacks_are_left_out():
     ids = [i // 2 for i in range(100)]
-    lists = {"tag_id": ids, "label": ids}  # both are lists in eval, so not sampled
+    lists = {"tag_id": ids, "label": ids}  # lists in eval, so its sample lacks them
     train = pa.table({"a_id": ids, "y": CHANCE.normal(size=100), **lists})
     evaluation = pa.table({"extra": [1], "y": [0.5], "a_id": [7]})
     [leak] = find_leaks({"train": train, "eval": evaluation}, ["y", "label"])

@@ -72,7 +72,7 @@ def test_check_served_refuses_missing_altered_or_superseded_versions(tmp_path, s
 
 @pytest.fixture
 def file_limit():
-    """Returns the hard limit of the file size, and restores the limits after the test."""
+    """The hard limit of the file size; after the test, both limits are restored."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     yield before[1]
     resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -9,7 +9,7 @@ def serialised(row):
 
 @pytest.fixture
 def write_rows(tmp_path):
-    """Writes rows in two shards, as TFX does: GZIP, without a manifest."""
+    """A function that writes rows to two shards, as TFX does: GZIP, without a manifest."""
 
     def write(rows, split="train", folder="rows"):
         records = [row if isinstance(row, bytes) else serialised(row) for row in rows]
@@ -20,7 +20,7 @@ def write_rows(tmp_path):
 
 @pytest.fixture
 def mixed():
-    """Makes row `i`; it has at least one column for each form of storage."""
+    """A function that makes row `i`, with at least one column for each form of storage."""
     return lambda i: {
         "id": i,
         "pair": [i / 2, -i / 4],

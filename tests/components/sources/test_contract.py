@@ -129,7 +129,7 @@ def opened(kind, path):
 
 @pytest.fixture
 def data(tmp_path, monkeypatch):
-    """Writes a file of a kind, and opens it for reading in small blocks."""
+    """A function that writes a file of a kind and opens it for reading in small blocks."""
     monkeypatch.setattr(text_scan, "CELL_BYTES", 1000)
     monkeypatch.setattr(csv_source, "BLOCK_BYTES", 3000)
     monkeypatch.setattr(staging, "_GROUP_BYTES", 10_000)

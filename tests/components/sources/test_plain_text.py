@@ -15,7 +15,7 @@ from penstock.components.tfrecord.feature_kind import FeatureKind
 
 @pytest.fixture
 def write(tmp_path):
-    """Writes a file, and returns its path."""
+    """A function that writes a file and returns its path."""
 
     def write(data, name="a.txt"):
         path = tmp_path / name

@@ -12,7 +12,7 @@ from penstock.components.tfrecord.writer import ShardWriter, frame_records
 
 @pytest.fixture
 def folder(tmp_path):
-    """A part file named like those of spark-tensorflow-connector, next to Hadoop's files."""
+    """A folder with a part file, named as by spark-tensorflow-connector, and Hadoop's files."""
     with ShardWriter(tmp_path, "part-r-00000", compression="") as writer:
         rows = pa.RecordBatch.from_arrays([pa.array(range(10))], names=["id"])
         writer.write(frame_records(encode_examples(rows)))

@@ -25,7 +25,7 @@ def faults(path):
 
 @pytest.fixture
 def settled(monkeypatch):
-    """Makes new files count as settled at once, although they were just written."""
+    """Makes new files count as settled at once, not only after some seconds without a change."""
     monkeypatch.setattr(checked, "_SETTLED_NS", -(10**12))
 
 

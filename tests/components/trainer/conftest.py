@@ -16,7 +16,7 @@ def example(row):
 class Data:
     """Shards whose rows are numbered from 0."""
 
-    # No count is a multiple of the tests' batch sizes, and one shard is empty.
+    # One shard is empty; no other count is a multiple of the tests' batch sizes.
     shard_rows = (37, 0, 53, 13)
     rows = 103
     spec = {  # noqa: RUF012
@@ -28,7 +28,7 @@ class Data:
 
     @staticmethod
     def write_shards(directory, shard_rows=shard_rows, compression=""):
-        """Write `Split-train/` into `directory`; return the shards' paths."""
+        """Writes `Split-train/` into `directory`; returns the shards' paths."""
         (directory / "Split-train").mkdir(parents=True)
         suffix = ".gz" if compression else ""
         paths, row = [], 0
@@ -44,7 +44,7 @@ class Data:
 
     @classmethod
     def write_examples(cls, directory, shard_rows=shard_rows):
-        """Write shards and their manifest into `directory`."""
+        """Writes shards and their manifest into `directory`."""
         shards = []
         for path, rows in zip(cls.write_shards(directory, shard_rows), shard_rows, strict=True):
             digest = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -65,7 +65,7 @@ def data():
 
 @pytest.fixture(scope="session")
 def shards(tmp_path_factory):
-    """The pattern of plain shards without a manifest, in the form that TFX passes."""
+    """The pattern of uncompressed shards without a manifest, as a list, as TFX passes it."""
     directory = tmp_path_factory.mktemp("plain")
     Data.write_shards(directory, tuple(rows for rows in Data.shard_rows if rows))
     return [str(directory / "Split-train" / "*")]

@@ -36,7 +36,7 @@ def at(step):
 
 @pytest.fixture
 def saved(tmp_path):
-    """Checkpoints at steps 4 and 8; every weight and moment equals the step number."""
+    """A folder with checkpoints of steps 4 and 8; all weights and moments equal the step number."""
     model = make_model()
     checkpoints = opened(tmp_path / "resume", model)
     for step in (4, 8):

@@ -1,4 +1,4 @@
-"""The examples of docs/training.md and docs/sequences.md, one after the other in one process."""
+"""The examples of docs/training.md and docs/sequences.md run, in their order, in one process."""
 
 import numpy as np
 import pytest

@@ -59,7 +59,7 @@ def run(tmp_path, toy):
 
 
 def after_epochs(function):
-    """Callbacks that report the number of each epoch, from 1, at its end."""
+    """Callbacks that call `function` with the number of each epoch, from 1, at its end."""
     return [keras.callbacks.LambdaCallback(on_epoch_end=lambda n, logs: function(n + 1))]
 
 
@@ -365,7 +365,7 @@ def test_fit_runs_steps_at_once_unless_a_callback_looks_at_each(run, toy):
 
     batches.clear()
     assert run(build_model, epochs=1, callbacks=[Look()]).record.steps == 4
-    assert [batch for batch, _ in batches] == [2, 5]  # the second call has only one step, the last
+    assert [batch for batch, _ in batches] == [2, 5]  # Keras counts 3 steps for the last call
 
 
 @pytest.mark.slow

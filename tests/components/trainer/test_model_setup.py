@@ -52,8 +52,6 @@ def test_memory_growth_is_set_before_tensorflow_opens_a_gpu(penstock, before):
     assert done.stdout.split() == [before or "true"]
 
 
-# Weights of an exported model, given to another model before its training.
-
 SPEC = {"id": tf.io.FixedLenFeature([1], tf.int64)}
 
 

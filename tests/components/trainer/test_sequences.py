@@ -55,7 +55,7 @@ def rows():
 
 @pytest.fixture(scope="module")
 def written(rows, tmp_path_factory):
-    """A file of Examples and one of SequenceExamples."""
+    """A folder with a file of Examples and a file of SequenceExamples."""
     folder = tmp_path_factory.mktemp("rows")
     for make in (example, sequence):
         with tf.io.TFRecordWriter(str(folder / make.__name__)) as file:

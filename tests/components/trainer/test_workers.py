@@ -114,7 +114,7 @@ HOST = """
 
 
 def start_rounds(penstock, folder, make_input, *rounds):
-    """Exit codes by round and worker, and the stderr of each worker."""
+    """Runs rounds; returns exit codes by round and worker, and the stderr of each worker."""
     done = penstock.run_code(HOST, folder, make_input.root, json.dumps(rounds))
     assert done.returncode == 0, done.stderr[-2000:]
     codes = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
@@ -164,7 +164,7 @@ NOTHING = [0, "SIGTERM"]
 
 @pytest.fixture(scope="module")
 def killed(make_input, tmp_path_factory, penstock):
-    """Folder of a training of two workers, one of which was killed after 28 of its steps."""
+    """Folder of a training of two workers, one of which was killed after step 28."""
     folder = tmp_path_factory.mktemp("killed")
     codes, [[log, _]] = start_rounds(penstock, folder, make_input, [NOTHING, [28, "SIGKILL"]])
     assert codes == [[138, -signal.SIGKILL]]
@@ -296,7 +296,7 @@ def test_a_port_that_is_taken_is_named():
 
 
 def test_sigterm_ends_a_worker_that_waits(monkeypatch):
-    """Workers set no SIGTERM handler; the one of this test raises, as under `penstock node`."""
+    """Workers set no SIGTERM handler; this test's handler raises, like that of `penstock node`."""
 
     def stop(*_):
         raise InterruptedError

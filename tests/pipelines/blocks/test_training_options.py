@@ -44,7 +44,7 @@ def test_what_the_tuner_drew_replaces_options():
 
 
 def search_space(hp):
-    """A search space that returns the values given to it; the test below gives wrong ones."""
+    """A search space that returns the given values; the test below gives values that are wrong."""
     return hp.values
 
 

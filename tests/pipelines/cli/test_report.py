@@ -8,7 +8,7 @@ from tests.pipelines.cli.conftest import call
 
 @pytest.fixture
 def two(runs, tmp_path):
-    """A run that succeeded, and a later run that failed."""
+    """A folder with the metadata of a run that succeeded and of a later run that failed."""
     runs.write_statistics(tmp_path / "statistics", "train", 10, [("x", 0, 0.0, 2.0, [10, 0])])
     found = [runs.artifact("ExampleStatistics", tmp_path / "statistics")]
     runs.node("run-1", "StatisticsGen", "done", (), found, exclude_splits="[]", limit=1)

@@ -62,7 +62,7 @@ def test_spans_run_in_order_stop_at_a_failure_and_go_on(tmp_path, penstock, taxi
     done = run("1..2")
     assert done.returncode == 0
     assert done.stderr.startswith("span 1: skipped, finished by run ")
-    assert done.stdout.count("ShardedExampleGen = StatisticsGen") == 3  # several splits in one run
+    assert done.stdout.count("ShardedExampleGen = StatisticsGen") == 3  # one line for each split
     train = [len(rows[span::8]) for span in (1, 2)]
     transformed = re.findall(r"StatisticsGen, Transform ([\d,]+\d)", done.stdout)
     assert sum(int(n.replace(",", "")) for n in transformed) == sum(train)

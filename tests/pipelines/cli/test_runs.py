@@ -1,5 +1,6 @@
-"""`penstock runs show` and `prune`, for hand-made runs and for a real pipeline; `list` is in
-test_report.py.
+"""`penstock runs show` and `prune`, for hand-made runs and for a real pipeline.
+
+`penstock runs list` is tested in test_report.py.
 """
 
 import json
@@ -161,7 +162,7 @@ def test_show_lists_nodes_and_artifacts(made, tmp_path):
 
 @pytest.mark.slow
 def test_tfx_makes_again_what_was_pruned(tmp_path, penstock):
-    """A real pipeline, run three times: the cache does not return removed artifacts."""
+    """In a real pipeline, the cache does not return removed artifacts."""
     (tmp_path / "schema").mkdir()
     code = (
         "import sys\n"

@@ -191,7 +191,7 @@ def test_spans_run_in_order_stop_at_a_failure_and_go_on(server, file, capsys):
 
 @pytest.fixture
 def cluster(server, kubeconfig, monkeypatch):
-    """Lets `server`, named in a kubeconfig, also serve Kubernetes' API; returns Argo's nodes."""
+    """Argo's nodes, which `server`, named in a kubeconfig, serves as the Kubernetes API."""
     nodes, answer = {}, server.answer
 
     def with_workflows(method, path, body):

@@ -47,7 +47,7 @@ def executor_input(folder, *artifacts):
 
 
 class Compiled:
-    """A compiled file: spec and tasks and, by task, component, container and pod options."""
+    """A compiled file: its spec, its tasks, and each task's component, container, pod options."""
 
     def __init__(self, plan, folder, placement=Placement()):  # noqa: B008  # frozen
         self.file = folder / "pipeline.yaml"

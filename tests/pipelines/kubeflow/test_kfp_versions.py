@@ -1,8 +1,7 @@
 """Compiled files compared with the protos of several releases of Kubeflow Pipelines.
 
 `protos/kfp-VERSION.pb.xz` has the descriptors that protoc makes from two files of
-kubeflow/pipelines at the tag of that version.
-The files are api/v2alpha1/pipeline_spec.proto and
+kubeflow/pipelines at the tag of that version: api/v2alpha1/pipeline_spec.proto and
 kubernetes_platform/proto/kubernetes_executor_config.proto.
 
 KFP's API server refuses a pipeline spec with an unknown field (template/v2_template.go); its driver

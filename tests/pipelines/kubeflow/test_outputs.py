@@ -65,7 +65,7 @@ def test_shows_the_model_and_the_metrics_of_a_training(wanted, tmp_path):
 
     assert (tmp_path / "kfp/model").read_text() == str(tmp_path / "model")
     assert _metadata(tmp_path, "model") == {"uri": str(tmp_path / "model")}
-    assert _metadata(tmp_path) == {"loss": 0.5, "examples_per_second": 100.0}  # no NaN
+    assert _metadata(tmp_path) == {"loss": 0.5, "examples_per_second": 100.0}  # NaN is left out
 
 
 def test_rows_and_properties_of_artifacts_are_their_metadata(wanted, tmp_path):

@@ -28,7 +28,7 @@ def container_of_its_own():
 
 
 def infra_validator(**serving):
-    """A pod has no Docker, and account `penstock-runner` of k8s/base may not create pods."""
+    """Cannot run: pods have no Docker, and the account `penstock-runner` may not create pods."""
     model = Importer("/model", Model).with_id("import")
     spec = infra_validator_pb2.ServingSpec(
         tensorflow_serving=infra_validator_pb2.TensorFlowServing(tags=["latest"]), **serving
@@ -37,7 +37,7 @@ def infra_validator(**serving):
 
 
 def for_each():
-    """`portable/launcher.py` of TFX 1.16 to 1.21 does not implement more than one input dict."""
+    """Cannot run: `portable/launcher.py` of TFX 1.16 to 1.21 refuses more than one input dict."""
     examples = CsvExampleGen(input_base="gs://bucket/data")
     with ForEach(examples.outputs["examples"]) as one:
         return [examples, StatisticsGen(examples=one)]
@@ -72,7 +72,7 @@ def test_node_that_cannot_be_a_container_is_refused(nodes, message):
 
 
 def light(name, *upstream):
-    """Returns an Importer, which is a light node."""
+    """Returns an Importer, which is a light node: it may share a task with other nodes."""
     node = Importer(f"/{name}", Examples).with_id(name)
     node.add_upstream_nodes(upstream)
     return node

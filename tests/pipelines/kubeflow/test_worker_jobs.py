@@ -39,7 +39,7 @@ OWNER = {
     "spec": {"serviceAccountName": "penstock-runner", "containers": []},
 }
 NAME = "penstock-0123456789abcdef0123456789abcdef"
-UID = "7d4f8e8e-6d8c-4bb2-a2a8-6a8d6f1c9a10"  # in the job of this attempt
+UID = "7d4f8e8e-6d8c-4bb2-a2a8-6a8d6f1c9a10"  # of the job that this attempt creates
 
 
 def fields(required=(), **properties):
@@ -142,7 +142,7 @@ class Cluster:
         return [pod("old", "Running")] if self.old_pods >= 0 else []
 
     def begin(self, job):
-        """Does nothing here, because `Operator` makes the pods."""
+        """Does nothing; in the subclass `Operator`, it starts the workers."""
 
     def conditions(self):
         state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
@@ -220,7 +220,7 @@ def test_jobset_is_created_watched_and_deleted(capsys):
         f"{NAME}-worker-0-1.{NAME}.penstock.svc:2222",
     ]
     labels = f"jobset.sigs.k8s.io/jobset-name={NAME}"
-    assert capsys.readouterr().out.splitlines() == [  # each once
+    assert capsys.readouterr().out.splitlines() == [  # each line once
         f"JobSet {NAME}: 2 workers; kubectl logs -f -l {labels} follows them",
         f"{NAME}-worker-0-0-x7k: epoch 1",
         f"{NAME}-worker-0-0-x7k: two",

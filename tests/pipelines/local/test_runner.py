@@ -136,7 +136,7 @@ sys.stdin.read()
 
 @pytest.fixture
 def other_process(tmp_path):
-    """Starts code in another process and returns as soon as the code has printed `in`."""
+    """A function that starts code in another process and returns once the code has printed `in`."""
     started = []
 
     def start(code):

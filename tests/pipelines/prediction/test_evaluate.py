@@ -40,7 +40,7 @@ def columns():
 
 @pytest.fixture(scope="module")
 def by_tfma(columns):
-    """Metrics that TFMA computes from the table, by slice and name."""
+    """A function that returns TFMA's metrics of the table, by slice and name."""
 
     @cache
     def analyse(task, label, prediction, weight):

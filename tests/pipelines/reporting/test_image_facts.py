@@ -16,7 +16,7 @@ def png(shade, size=(8, 8)):
 
 @pytest.fixture
 def images(runs, tmp_path):
-    """Four images of train, the last equal to the first; two of eval, one of them also in train."""
+    """Examples with four images of train, two of them equal, and two of eval, one also in train."""
 
     def record(image, label):
         return runs.example(image__encoded=image, image__class__label=label)

@@ -111,7 +111,7 @@ def test_digits(digits_run):
 
 
 def test_a_pipeline_of_tfx_alone(tmp_path, penstock):
-    """Uses no ingest, training loop, run note or runner of ours; its store is named as in TFX."""
+    """The run has no ingest, training loop, note or runner of ours, and a store named as in TFX."""
     chosen = random.Random(1)
     means = {0: (38.8, 18.3, 190, 3700), 1: (48.8, 18.4, 196, 3730), 2: (47.5, 15, 217, 5076)}
     (tmp_path / "data").mkdir()

@@ -136,7 +136,7 @@ def Make(words: Parameter[str], model: OutputArtifact[Model]):  # noqa: N802
 
 
 def push(root, words):
-    """State of the Pusher, the model that a server loads, and the folder of this model."""
+    """Runs a Pusher; returns its state, the model that a server loads, and this model's folder."""
     make = Make(words=words)
     destination = pusher_pb2.PushDestination.Filesystem(base_directory=str(root / "serving"))
     node = Pusher(

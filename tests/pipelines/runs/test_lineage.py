@@ -26,7 +26,7 @@ def Look(examples: InputArtifact[Examples], fault: Parameter[str]):  # noqa: N80
 
 @pytest.fixture
 def run(tmp_path, monkeypatch):
-    """Runs the pipeline with environment variables; returns the events in the client's file."""
+    """A function that runs the pipeline with environment variables, and returns the events."""
     (tmp_path / "data").mkdir()
     (tmp_path / "data/trips.csv").write_text("fare,paid\n" + "1.5,cash\n" * 30)
     monkeypatch.setattr(lineage._Events, "_is_silent", False)

@@ -182,7 +182,7 @@ def test_statistics_of_a_third_of_the_rows_stop_the_run(nodes, split_rows, monke
 
 
 def some_shards(count):
-    """Patterns that match only the first shards of a split."""
+    """A function that returns a pattern for only the first `count` shards of a split's folder."""
     return lambda uri: f"{uri}/*-0000[0-{count - 1}]-of-*"
 
 

@@ -19,12 +19,12 @@ class User:
         self.folder, self._penstock = folder, penstock
 
     def first_model(self, name, *arguments):
-        """The summary of a starter's first run, in the folder `name`."""
+        """Makes a package with `penstock init` and runs it; returns the summary of the run."""
         self._type(self.folder, "init", name, *arguments)
         return json.loads(self._type(self.folder / name, "run", "--json"))
 
     def trials_of(self, name):
-        """Trials of a starter's run with the search space that is a comment in its package."""
+        """Runs a package with the search space that is a comment in its `model.py`."""
         model = self.folder / name / name / "model.py"
         text = model.read_text()
         begin, end = text.index("# def search_space"), text.index("def run_fn")
@@ -35,7 +35,7 @@ class User:
         return summary["trials"]["rows"]
 
     def predictions(self, name, data):
-        """Predictions for a file by the model of the starter `name`."""
+        """Predictions for a file by the model of the package `name`."""
         out = self.folder / name / "predictions.parquet"
         self._type(out.parent, "predict", "runs", self.folder / data, "--out", out.name)
         return pq.read_table(out)

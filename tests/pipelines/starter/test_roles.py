@@ -164,7 +164,7 @@ def test_rows_without_a_target_are_counted_and_left_to_the_ingest(tmp_path):
         ("seqn", lambda i: 62_000 + 7 * i, "looks like an id"),
         ("people", lambda i: 900 * i + i * i * 7, "number"),  # spread
         ("age", lambda i: i * 7 % 40, "number"),
-        ("patients", lambda i: i * 7 % 40, "number"),  # counts them
+        ("patients", lambda i: i * 7 % 40, "number"),  # a count of patients
     ],
 )
 def test_whole_numbers_are_ids_codes_or_quantities(tmp_path, name, of, role):

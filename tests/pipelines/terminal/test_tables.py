@@ -31,7 +31,7 @@ def test_control_and_direction_characters_are_escaped():
 
 @pytest.fixture
 def on_terminal(penstock, tmp_path):
-    """Returns the output of a command on a terminal."""
+    """A function that returns the output of a command on a terminal."""
 
     def run(*arguments):
         ours, theirs = pty.openpty()
@@ -48,7 +48,7 @@ def on_terminal(penstock, tmp_path):
         try:
             while part := os.read(ours, 4096):
                 shown += part
-        except OSError:  # Linux' error for a terminal that nobody writes to any more
+        except OSError:  # Linux's error once no process has the other end open
             pass
         closing.join()
         os.close(ours)

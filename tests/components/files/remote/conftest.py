@@ -12,7 +12,7 @@ from penstock.components.files import remote_system, retry
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch, tmp_path):
-    """Gives a test new clients for its own environment, short waits, and a separate spool."""
+    """Gives each test new clients, short waits before retries, and an empty folder for copies."""
     remote_system._make.cache_clear()
     monkeypatch.setattr(retry, "WAIT_SECONDS", (0.05,) * 4)
     monkeypatch.setattr(remote_system, "DEADLINE_SECONDS", 1.0)
@@ -76,7 +76,7 @@ class WebHandler(FaultyHandler):
 
 @pytest.fixture(scope="session")
 def moto():
-    """Port of an S3 server."""
+    """The port of moto's S3 server."""
     from moto.server import ThreadedMotoServer
 
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
@@ -87,7 +87,7 @@ def moto():
 
 @pytest.fixture
 def proxy(moto):
-    """The proxy in front of the S3 server; each of its `faults` spoils one GET of a part."""
+    """The proxy in front of the S3 server; `faults` spoil GETs of parts, `put_faults` PUTs."""
     server = QuietServer(ProxyHandler)
     server.behind = moto
     yield server

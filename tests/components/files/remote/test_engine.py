@@ -43,7 +43,7 @@ def has_namespaces(folder):
 
 @pytest.fixture
 def engine(s3, tmp_path):
-    """A job server, and a worker pool with its own disk."""
+    """Options for a running job server and a running worker pool with its own disk."""
     home = tmp_path / "home"
     home.mkdir()
     job, pool = free_port(), free_port()

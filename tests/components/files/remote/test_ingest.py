@@ -16,7 +16,7 @@ CSV = b"id,n\n" + b"".join(b"%d,%d\n" % (i, i * i) for i in range(1000))
 
 @pytest.fixture
 def ingest(penstock, tmp_path):
-    """Starts `penstock ingest` with temporary files in `tmp`."""
+    """A function that starts `penstock ingest` with `tmp` as its folder of temporary files."""
     (tmp_path / "tmp").mkdir()
 
     def start(*arguments):
@@ -62,11 +62,11 @@ def test_a_signal_while_files_are_copied(web, ingest, tmp_path, sent):
     while len(web.faults) == 3:
         assert time.monotonic() < until
         time.sleep(0.02)
-    assert len(spools(tmp_path)) == 2  # the folder and its lock
+    assert len(spools(tmp_path)) == 2  # the folder of copies and its lock
     os.kill(run.pid, sent)
     done = run.wait()
     assert done.returncode != 0
-    if sent == signal.SIGKILL:  # a killed process leaves its spool, the next run removes it
+    if sent == signal.SIGKILL:  # its copies remain; the next run removes them
         web.faults.clear()
         done = ingest(f"{web.address}/a.csv", tmp_path / "out").wait()
         assert done.returncode == 0, done.stderr

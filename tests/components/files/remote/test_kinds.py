@@ -1,4 +1,4 @@
-"""Files of every kind give the same rows on a real S3 server as on the local disk."""
+"""Files of every kind give the same rows on moto's S3 server as on the local disk."""
 
 import os
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def places(s3, tmp_path):
-    """A function that uploads the files of a folder; it returns the folder and its address."""
+    """A function that uploads a folder's files; it returns the folder and its address on S3."""
 
     def upload():
         for file in (tmp_path / "data").iterdir():
@@ -62,4 +62,4 @@ def test_schema_and_labels_at_an_address_are_those_of_local_files(places, tmp_pa
     )
     assert_equal_sources(*tables)
     assert_equal_sources(*images)
-    assert len(os.listdir(os.environ["PENSTOCK_SPOOL"])) == 2  # schema and labels need a path
+    assert len(os.listdir(os.environ["PENSTOCK_SPOOL"])) == 2  # copies of schema and labels

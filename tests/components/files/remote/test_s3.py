@@ -1,4 +1,4 @@
-"""Objects of a real S3 server, over HTTP on loopback, through a proxy that fails on demand."""
+"""Objects of moto's S3 server, over HTTP on loopback, through a proxy that fails on demand."""
 
 import os
 import pickle

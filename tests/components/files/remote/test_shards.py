@@ -1,4 +1,4 @@
-"""Shards on a real S3 server, compared with the manifest in the folder above them."""
+"""Shards on moto's S3 server, compared with the manifest in the folder above them."""
 
 import pytest
 from reading import data_error
@@ -16,7 +16,7 @@ FIRST, SECOND = (f"x/Split-train/data_tfrecord-0000{i}-of-00002" for i in range(
 
 @pytest.fixture
 def uploaded(s3, tmp_path):
-    """Two shards, of 12 and 8 rows, and their manifest, as objects."""
+    """A client of the S3 server, which has two shards of 12 and 8 rows and their manifest."""
     (tmp_path / "a.csv").write_text("id\n" + "".join(f"{i}\n" for i in range(20)))
     options = IngestOptions(shards=ShardOptions(shards=2))
     job = IngestInput(str(tmp_path / "a.csv"), splits=SplitOptions((Split("train"),)))

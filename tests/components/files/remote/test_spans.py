@@ -1,4 +1,4 @@
-"""Spans on a real S3 server on loopback, as the driver of `ShardedExampleGen` finds them."""
+"""Spans on moto's S3 server on loopback, as the driver of `ShardedExampleGen` finds them."""
 
 import pytest
 from tfx.components.example_gen import utils

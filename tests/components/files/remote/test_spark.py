@@ -1,4 +1,4 @@
-"""Writes a DataFrame to S3 from Spark's own cluster: a master, two workers, dying executors."""
+"""Writes a DataFrame to S3 from a standalone Spark cluster, while an executor is killed."""
 
 import os
 import signal
@@ -69,7 +69,7 @@ def spark(cluster):
 
 
 def test_an_executor_killed_and_a_task_run_twice(spark, s3, proxy, tmp_path):
-    """Partition 1's first attempt is killed; partition 2's first attempt waits for its second."""
+    """Kills partition 1's first attempt; partition 2's first attempt waits for a second attempt."""
     killed, second = tmp_path / "killed", tmp_path / "second"
 
     def trouble(batches):

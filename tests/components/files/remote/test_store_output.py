@@ -1,4 +1,4 @@
-"""Outputs on a real S3 server over HTTP on loopback, through a proxy that fails on demand."""
+"""Outputs on moto's S3 server over HTTP on loopback, through a proxy that fails on demand."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor

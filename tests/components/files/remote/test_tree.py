@@ -1,4 +1,4 @@
-"""Kinds of data with one row per file, or with meaningful file names, on a real S3 server."""
+"""Kinds of data with one row per file, or with meaningful file names, on moto's S3 server."""
 
 import pytest
 

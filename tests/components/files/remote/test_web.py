@@ -38,7 +38,7 @@ def test_a_fault_is_survived_a_few_times_and_then_named(web, read_out, fault):
     message = data_error(lambda: open_source(f"{web.address}/b.csv"))
     assert message.startswith(f"{web.address}/b.csv: cannot be read, 5 tries failed (")
     assert len(web.faults) in (90, 95)  # aiohttp retries once on a connection that it had kept open
-    assert len(os.listdir(os.environ["PENSTOCK_SPOOL"])) == 1  # the spool of the first read
+    assert len(os.listdir(os.environ["PENSTOCK_SPOOL"])) == 1  # the copy of a.csv
 
 
 @pytest.mark.parametrize("ways", [{"no length"}, {"no length", "no head", "etag"}])

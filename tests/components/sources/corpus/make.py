@@ -1,6 +1,6 @@
-"""Writes the corpus: small files made by current writers, `<writer>-<version>-<what>.<ext>`.
+"""Writes the corpus: small files of current writers, named `<writer>-<version>-<what>.<ext>`.
 
-Run with newer packages than Penstock's own Python 3.10 set has:
+Run it with newer packages than those that Penstock has for Python 3.10:
     uv venv /tmp/new --python 3.11
     uv pip install --python /tmp/new/bin/python pyarrow polars duckdb fastparquet pandas \\
         datasets zstandard

@@ -16,7 +16,7 @@ INT, FLOAT, BYTES = FeatureKind.INT, FeatureKind.FLOAT, FeatureKind.BYTES
 
 @pytest.fixture
 def write(tmp_path):
-    """Writes a file, with text as UTF-8, and returns its path."""
+    """A function that writes a file, with text as UTF-8, and returns its path."""
 
     def write_file(content, name="data.csv"):
         path = tmp_path / name
@@ -29,7 +29,7 @@ def write(tmp_path):
 
 @pytest.fixture
 def schema(write):
-    """A schema of three columns, of which `s` may be missing."""
+    """The path of a schema of three columns, of which `s` may be missing."""
     return write(
         'feature { name: "i" type: INT presence { min_fraction: 1 } }\n'
         'feature { name: "f" type: FLOAT presence { min_count: 1 } }\n'
@@ -40,9 +40,6 @@ def schema(write):
 
 def refused(path, **options):
     return refusal(path, Table(**options))
-
-
-# Rows
 
 
 def test_quoted_header_with_delimiter_newline_and_byte_order_mark(write, read_out):
@@ -122,9 +119,6 @@ def test_bad_utf8_is_rejected_by_line_and_byte(write, read_out):
     ]
 
 
-# Values
-
-
 def test_schema_decides_and_bad_numbers_reject_only_their_row(write, schema, read_out):
     rows = ["1,2,007", "x,1,a", "2.5,1,b", "8.0,1,c", "99999999999999999999,1,d", "1,1e39,e"]
     rows += ["1,1.2.3,f", "0x10,1,g", "+5, 2.5 ,NA", "1e400,1,h", "1,-1e400,i"]
@@ -202,9 +196,6 @@ def test_few_padded_numbers_leave_a_column_numeric_and_are_read_as_numbers(write
         "data.csv: line 6 (row 5), column 'n': '+2.5' is not an integer; a FLOAT column would hold "
         "it (INT by the sample)"
     ]
-
-
-# Files
 
 
 def test_empty_files_and_headers_without_rows_are_named_or_allowed(write, tmp_path, read_out):
@@ -346,9 +337,6 @@ def test_schema_with_lists_is_refused(write):
         "s.pbtxt: feature 'v' holds lists, and a CSV field one value; give it a shape of one "
         "value, or bring the data as Parquet"
     )
-
-
-# the source as a whole
 
 
 def test_lines_of_text_are_no_table_unless_it_is_said(tmp_path, monkeypatch):

@@ -12,7 +12,7 @@ from penstock.components.sources.open import open_source
 
 @pytest.fixture(scope="session")
 def picture():
-    """Makes a picture of four quarters in red, green, blue and white, so that rotations show."""
+    """A function that makes a picture of four quarters in different colours, to show rotations."""
 
     def make(width=32, height=16, mode="RGB"):
         pixels = np.full((height, width, 3), 250, np.uint8)
@@ -26,7 +26,7 @@ def picture():
 
 @pytest.fixture(scope="session")
 def encoded(picture):
-    """Makes a picture of four quarters and returns the bytes of its file."""
+    """A function that makes the bytes of an image file with a picture of four quarters."""
 
     def encode(kind="JPEG", width=32, height=16, mode="RGB", **options):
         buffer = io.BytesIO()
@@ -38,7 +38,7 @@ def encoded(picture):
 
 @pytest.fixture
 def zoo(put, encoded):
-    """Forty images in two classes; no two have the same size or the same pixels."""
+    """A folder of 40 images in two classes; no two have the same size or the same pixels."""
     for number in range(40):
         name = f"{'cat' if number < 20 else 'dog'}/{number:02}.jpg"
         root = put(name, encoded(width=20 + number))
@@ -47,7 +47,7 @@ def zoo(put, encoded):
 
 @pytest.fixture
 def read_images(read_out, tmp_path):
-    """Reads images; returns their rows as mappings, sorted by name, and the rejected rows."""
+    """A function that reads images as mappings, sorted by name, with the rejected rows as text."""
 
     def read(inputs, parts=2, **options):
         source = open_source(str(inputs), Images(**options))

@@ -15,7 +15,7 @@ CARS = ["AM General Hummer", "Acura RL", "Acura TL"]
 
 @pytest.fixture
 def cars(put, encoded):
-    """Six images in `car_ims`, numbered as in the data set Stanford Cars."""
+    """A folder with six images in `car_ims`, numbered as in the data set Stanford Cars."""
     for number in SIX:
         root = put(f"car_ims/{number:06}.jpg", encoded())
     return root

@@ -61,13 +61,13 @@ def made(path):
 
 @pytest.fixture(scope="module")
 def kserve_python():
-    """Python of an environment with the package kserve."""
+    """The path of Python in an environment with the package kserve."""
     return made(ROOT / "build" / "kserve" / "bin" / "python")
 
 
 @pytest.fixture(scope="module")
 def agent():
-    """The program of KServe's agent."""
+    """The path of KServe's agent."""
     return made(ROOT / "build" / "kserve-agent")
 
 
@@ -188,7 +188,7 @@ def test_rows_and_predictions_are_those_that_were_sent(
             sink.came.get(timeout=300)
 
     if form == "parquet" and pa.__version__.startswith("10."):
-        # This pyarrow cannot decode DELTA_LENGTH_BYTE_ARRAY.
+        # pyarrow 10 cannot decode DELTA_LENGTH_BYTE_ARRAY.
         with pytest.raises(penstock.DataError, match=r"record 1 cannot be read \(Not yet impl"):
             penstock.ingest(str(sink.folder), tmp_path / "shards", source=REQUESTS)
         for file in sink.folder.iterdir():

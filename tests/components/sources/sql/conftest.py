@@ -43,7 +43,7 @@ def open_sql():
 
 @dataclass(frozen=True)
 class PostgresServer:
-    """A server on loopback; `penstock` may log in with `password`."""
+    """A server on loopback; the user `penstock` may log in with `password`."""
 
     bin: Path
     folder: Path

@@ -20,7 +20,7 @@ def rows(count):
 
 @pytest.fixture(scope="module")
 def builder(tmp_path_factory):
-    """A dataset that TFDS itself prepares."""
+    """The folder of a small data set that TFDS prepared."""
     folder = tmp_path_factory.mktemp("tfds")
     features = tfds.features.FeaturesDict(
         {
@@ -78,7 +78,7 @@ def test_what_is_no_builder(tmp_path):
 
 
 class HomeMade(tfds.core.GeneratorBasedBuilder):
-    """TFDS registers this builder under its name, and prepares it without a download."""
+    """A builder that TFDS registers as `home_made` and prepares without a download."""
 
     VERSION = tfds.core.Version("1.0.0")
 

@@ -37,7 +37,7 @@ def plain(number, size=(4, 6), channels=1):
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
-    """Image `n` is gray with the value 10 n everywhere, and its label is n."""
+    """The pattern of shards of images; image `n` has the label n and the gray value 10 n."""
     directory = tmp_path_factory.mktemp("images")
     return write(directory, [record(plain(number), number) for number in range(COUNT)])
 
@@ -83,8 +83,6 @@ def test_several_labels_are_a_mapping_by_name(source):
     assert sorted(found) == labels
     assert found["image/height"].numpy().tolist() == [4] * 5
 
-
-# Decoding, compared pixel by pixel
 
 ROWS = np.array([[0, 100, 200, 250], [50, 150, 250, 0]], np.uint8)[..., None]
 
@@ -136,7 +134,7 @@ def test_a_large_jpeg_is_decoded_to_means_of_its_pixels(tmp_path):
         )
         data = Input.images(source, options=chosen, image="picture", label="kind").train()
         found[scaled] = next(iter(data))[0]["image"].numpy()[0, ..., 0]
-    assert found[False].std() > 20  # samples about every fifth column, no averaging
+    assert found[False].std() > 20  # about every fifth column is sampled, none are averaged
     assert found[True].std() < 10
     assert abs(found[True].mean() - 127) < 5
 
@@ -157,9 +155,6 @@ def test_serving_decodes_what_evaluation_does(scaled):
         whole = decode_whole({"image/encoded": encoded}, stored=StoredImages(), options=chosen)
         found = serve(tf.constant([encoded.numpy()]))["probabilities"]
         np.testing.assert_array_equal(found[0], np.ravel(whole))
-
-
-# Records by other writers, recognised by the names of their features
 
 
 def foreign(number, encoded):
@@ -200,9 +195,6 @@ def test_a_record_without_the_named_features_is_refused(tmp_path, named, reason)
         Input.images(source, options=options(), **named).eval()
 
 
-# Pixels by other writers, without an image header
-
-
 @pytest.mark.parametrize(
     ("features", "channels", "expected"),
     [
@@ -228,9 +220,6 @@ def test_pixels_of_another_number_are_refused(tmp_path):
     source = write(tmp_path, [example(image=[bytes(5)], label=[1])], shards=1)
     with pytest.raises(DataError, match="image has 5 bytes, neither 2x2 uint8 pixels of 1 or 3 ch"):
         Input.images(source, options=options(), image="image", label="label").eval()
-
-
-# Memory of a container
 
 
 def test_a_container_has_no_more_memory_than_its_limit(monkeypatch):

@@ -18,7 +18,7 @@ from penstock.components.trainer.utilisation.speed import (
 
 @pytest.fixture
 def meter(monkeypatch):
-    """A meter on two cores, with given wall seconds, own CPU seconds and cgroup CPU seconds."""
+    """A meter on two cores, with given wall seconds and CPU seconds of process and cgroup."""
     values = iter(
         [SimpleNamespace(wall=0, own=1, cgroup=5), SimpleNamespace(wall=10, own=9, cgroup=25)]
     )
@@ -100,7 +100,7 @@ def test_steps_on_a_kept_batch_leave_the_model_as_it_is():
         model.weights[0].assign_add(np.ones((2, 1)))
 
     assert len(kept_seconds(model, run, 100, 1000)) == 5
-    assert counts == [1, 20, 20, 20, 20, 20]  # 5 calls with a tenth of the run's steps
+    assert counts == [1, 20, 20, 20, 20, 20]  # 5 calls with a tenth of the 1000 steps
     for weight, value in zip(model.weights, before, strict=True):
         np.testing.assert_array_equal(weight.numpy(), value)
 
