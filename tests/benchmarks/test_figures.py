@@ -44,16 +44,16 @@ def test_kept_runs_of_one_contender_leave_those_of_the_other(tmp_path, monkeypat
     assert kept["stock"]["10"]["Trainer"] == [3.0, 300.0]
     head, _, _, trainer, check, total, shared = figures.stages(kept)
     # Stock was run with only one size, so it has no column for the cost of one more row.
-    assert head == "| | stock, 10 | penstock, 10 | penstock, 900 | us per added row, penstock |"
+    assert head == "| stage | stock, 10 | penstock, 10 | penstock, 900 | us per added row, penstock |"
     assert trainer == "| Trainer | 3.0 | 5.0 | 5.0 | 0.0 |"
     assert check == "| ServingCheck | 1.0 | 1.0 | 1.0 | 0.0 |"
     assert total == "| sum | 6.0 | 8.0 | 8.0 | 0.0 |"
-    assert shared == "| sum of what stock has too | 5.0 | 7.0 | 7.0 | 0.0 |"
+    assert shared == "| sum of the stages that stock has too | 5.0 | 7.0 | 7.0 | 0.0 |"
 
 
 def test_peaks_of_memory_have_no_sum():
     lines = figures.memory({"penstock": {"1000": SMALL, "2000": LARGE}})
-    assert lines[0] == "| | 1,000 | 2,000 |"
+    assert lines[0] == "| stage | 1,000 | 2,000 |"
     assert lines[2:] == [
         "| imports | 100 | 100 |", "| Trainer | 300 | 310 |", "| ServingCheck | 200 | 200 |"
     ]  # fmt: skip
