@@ -1,7 +1,7 @@
 """TFX node that decides whether this run retrains, from drift, new labels and the model's age.
 
 Input: statistics of this run and of the run that blessed a model last. Output: `retrain`, "yes" or
-"no", for the condition of later nodes, and a verdict with the reason. The node never stops the run.
+"no", for the condition of later nodes, and a verdict with the reason. Neither answer fails the run.
 """
 
 import json
@@ -74,6 +74,8 @@ def decide(
         options: Limits; reaching one of them suffices.
         age_days: Days since `before` was computed.
     """
+    if not options.is_set:
+        return True, "no limit is set"
     reached, missed = list[str](), list[str]()
 
     def judge(is_reached: bool, text: str) -> None:

@@ -25,6 +25,7 @@ NOW = statistics(140, unlabelled=10, cash=98, card=42)
 @pytest.mark.parametrize(
     ("options", "answer"),
     [
+        ({}, (True, "no limit is set")),
         ({"drift": 0.1}, (True, "drift 0.20 of 'pay' in split 'train', limit 0.1")),
         ({"drift": 0.3}, (False, "drift 0.20 of 'pay' in split 'train', limit 0.3")),
         (
