@@ -73,7 +73,7 @@ LINES = (
          peers.ROWS, peers.PACKED),
     Line("a model trained on its 32 numbers, rows/s", "tabular", "Train", "per_second",
          [tabular.CSV], [tabular.PANDAS, tabular.STOCK], tabular.ROWS, tabular.PACKED),
-    Line("JPEGs of 375 x 500 read as 299 x 299, CPU us per image", "ladder", "JPEG", "cpu_us",
+    Line("JPEGs of up to 375 x 500 read as 299 x 299, CPU us per image", "ladder", "JPEG", "cpu_us",
          ["naive"], [ladder.TUNED], None, ladder.PACKED),
     Line("a model trained on images, images/s", "images", "Training", "per_second",
          [images.GENERATOR], [], images.ROWS, images.PACKED),
@@ -120,7 +120,7 @@ def _peers(lines: Sequence[Line]) -> list[str]:
 
 
 def _whole_pipeline() -> list[str]:
-    """Returns the table's line for the cost of a trip in the taxi pipeline, at the largest size."""
+    """Returns the table's line for the CPU time per trip, at the largest size that stock ran."""
     runs = kept("scale")
     rows = max(runs["stock"], key=int)
     stock, ours = (_sum(runs[name][rows]) / int(rows) * 1e6 for name in CONTENDERS)

@@ -1,8 +1,8 @@
 """Measures what share of the time the device waits for each input.
 
-The device counts as waiting for the time by which the steps take longer than the same steps on one
-stored batch. Without a GPU, the networks are small and share the cores with their input. Takes some
-ten minutes; on a new GPU it is the first command to run.
+The waiting time is the time by which the steps take longer than the same steps on one stored batch.
+Without a GPU, the networks are small and share the cores with their input. The benchmark takes some
+ten minutes. Run it first on a new GPU.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,7 +26,7 @@ class Options:
 
     Attributes:
         rows: Rows of the generated table of 40 columns.
-        images: Generated JPEG photos of 375 x 500.
+        images: Generated JPEG photos of 375 or 333 x 500.
         seconds: Duration of the measured steady steps of each training.
         rounds: Number of runs of each training.
         only: Text in the titles of the comparisons to run; if it is empty, all run.
@@ -104,7 +104,7 @@ def train(
     options: Options,
     is_limit: bool = False,
 ) -> Measured:
-    """Trains a network on a reader and then on one stored batch, and compares the steps.
+    """Trains a network on a reader and then on one stored batch, and compares the step times.
 
     Args:
         read: Reader from the network's `inputs`.

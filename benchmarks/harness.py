@@ -43,7 +43,7 @@ Extra = dict[str, float | str]
 
 @dataclass(frozen=True)
 class Measured:
-    """One run of one contender; `rows` is a number of rows, images or users, as its group says."""
+    """One run of one contender; `rows` is a number of the group's unit: rows, images or users."""
 
     rows: float
     wall_seconds: float
@@ -134,7 +134,7 @@ def make_once(path: Path, make: Callable[[Path], object]) -> Path:
 def at_least(options: Any, **least: float | tuple[int, int]) -> None:
     """Raises UsageError if an option is below its minimum.
 
-    A pair `(least, step)` also requires a multiple of `step`, the number of rows in a batch.
+    A pair `(least, step)` also requires a multiple of `step`.
     """
     for name, wanted in least.items():
         value = getattr(options, name)
@@ -174,7 +174,7 @@ def run(name: str, options: Any) -> dict[str, Any]:
 
 
 def load(name: str) -> ModuleType:
-    """Imports a benchmark by name; only its contenders import TensorFlow."""
+    """Imports a benchmark by name; this does not import TensorFlow."""
     from importlib import import_module
 
     return import_module(f"penstock.benchmarks.{name}")
@@ -286,7 +286,7 @@ def verdict(group: Group, check: Check, found: Sequence[Mapping[str, Any]]) -> d
 
 
 def markdown(found: Mapping[str, Any]) -> str:
-    """Returns an outcome as a Markdown page: first the verdicts, then all contenders."""
+    """Returns an outcome as a Markdown page: the setting, the verdicts, then all contenders."""
     lines = [f"# {found['title']}", "", *(f"- {text}" for text in found["setting"])]
     lines += [f"- {'; '.join(f'{name} {value}' for name, value in found['machine'].items())}", ""]
     if found["verdicts"]:
@@ -381,7 +381,7 @@ def main() -> None:
     group, one = which
     print(json.dumps(asdict(module.groups(options)[int(group)].contenders[one]())), flush=True)
     # Python's normal exit can hang while threads of tf.data ask a generator for batches: the
-    # threads wait for Python's lock, while the exit waits for the threads.
+    # threads wait for the GIL, while the exit waits for the threads.
     os._exit(0)
 
 

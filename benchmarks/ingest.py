@@ -103,7 +103,7 @@ def penstock(csv: Path, out: Path, compression: str, workers: int = 1) -> Measur
 
 
 def penstock_workers(csv: Path, out: Path, compression: str) -> Measured:
-    """`penstock ingest` with a worker process on every core."""
+    """`penstock ingest` with one worker process per core."""
     return penstock(csv, out, compression, len(os.sched_getaffinity(0)))
 
 

@@ -25,7 +25,7 @@ class Options:
 
     Attributes:
         rows: Rows of the generated table of 40 columns; 0 leaves the table out.
-        images: Generated JPEG images of 375 x 500; 0 leaves them out.
+        images: Generated JPEG photos of 375 or 333 x 500; 0 leaves them out.
         seconds: Time for which each contender reads in each round.
         rounds: How often each contender runs.
     """
@@ -158,7 +158,7 @@ def _read(step: Callable[[Any], Any], options: Options, *, images: bool, own: bo
     if images:
         photos.check(batches, options.images, root, pixels=own)
     else:
-        table.check(batches, options.rows, root)  # also fills the cache
+        table.check(batches, options.rows, root)  # also fills the cache of the step `cache`
     read = reader(batches)
     return measure(lambda: read(options.seconds))
 

@@ -33,7 +33,7 @@ def root_of(images: int) -> Path:
 
 
 def prepare(images: int, *sizes: int) -> Path:
-    """Writes the photos in all forms, packed at each size, unless they exist."""
+    """Writes the photos in all forms, packed at `SIZE` and each of `sizes`, unless they exist."""
 
     def make(part: Path) -> None:
         make_photos(part / "files", images)
@@ -198,10 +198,7 @@ def jpeg_rows(root: Path, size: int = SIZE) -> Any:
 
 
 def packed(root: Path, size: int = SIZE) -> Any:
-    """Returns `Input.packed` batches from a window of 256 images.
-
-    The pixels were decoded when they were packed.
-    """
+    """Shuffled batches of `Input.packed`; the pixels were decoded when they were packed."""
     from penstock.training import Input, InputOptions
 
     options = InputOptions(batch_size=BATCH, shuffle_window_rows=WINDOW, prefetch_batches=2)

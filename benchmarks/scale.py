@@ -7,8 +7,8 @@ the same process, which is fastest for this data. Both it and Penstock's pipelin
     python benchmarks/scale.py --keep                                  some 20 minutes
     python benchmarks/scale.py --times 667 --only penstock --keep      10M trips by Penstock alone
 
-With `--keep`, the runs replace those of the same size in `docs/figures`, and the tables of the
-pages are rewritten.
+With `--keep`, the runs replace those of the same pipeline and size in `docs/figures`, and the
+tables of the pages are rewritten.
 """
 
 import argparse

@@ -133,7 +133,7 @@ def page(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
                 f"{beside} it is beside, on {behind} behind."
             )
     losses = ("constant", "linear", "trees", "network")
-    headers = ("table", "rows", "columns", "task", *losses, "s", "against trees")
+    headers = ("table", "rows", "columns", "task", *losses, "CPU s", "network against trees")
     rows = [
         (
             f"**{name}**" if TABLES[name].group == _SET_ASIDE else name,

@@ -26,7 +26,7 @@ class Options:
 
     Attributes:
         rows: Rows of the generated table of 40 columns.
-        units: Units in each of the network's two layers, which determine the time of a step.
+        units: Units in each of the two hidden layers, which determine the time of a step.
         seconds: Time for which each contender reads, and trains, in each round.
         rounds: How often each contender runs.
     """

@@ -29,7 +29,7 @@ _MDS_FOLDER, _MAPPED_FOLDER = "mds", "mapped"
 
 
 def make_mapped(root: Path, payloads: Iterator[bytes]) -> None:
-    """Writes the rows into one file and the ends of the rows into another, unless they exist.
+    """Writes the rows into one file and the offsets of their ends into another, unless they exist.
 
     Call it in TFX's Python, because NumPy in the environment of `--torch-python` generates other
     numbers from the same seed.

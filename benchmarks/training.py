@@ -61,7 +61,7 @@ def gpu_names() -> list[str]:
 
 
 def table_model(units: int) -> Any:
-    """Two dense layers on the 32 numbers of a row."""
+    """Two hidden dense layers on the 32 numbers of a row, and a sigmoid output."""
     import keras
 
     keras.utils.set_random_seed(0)

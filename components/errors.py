@@ -38,7 +38,7 @@ class UsageError(PenstockError, ValueError):
 
 @contextmanager
 def naming(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Adds the path to an OSError that has none, such as that of a write to a full disk."""
+    """Adds the path to an OSError that has none, such as the error of a write to a full disk."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Names of the features of an image's record, as in TensorFlow's own converters."""
+"""Names of the features of an image's record, as in TensorFlow's scripts that convert ImageNet."""
 
 ENCODED = "image/encoded"
 """The image: a JPEG or PNG; or uint8 [height, width, channels] if the format is `RAW`."""

@@ -1,1 +1,1 @@
-"""Pipelines, one folder per use case, and the ways to run them."""
+"""The pipelines `taxi` and `digits`, the parts of pipelines, and the commands that run them."""

@@ -1,4 +1,4 @@
-"""Curated schemas, one `<use case>/schema.pbtxt` each, shipped as package data."""
+"""Curated schemas, shipped as package data in files `<use case>/schema.pbtxt`."""
 
 from pathlib import Path
 

@@ -1,11 +1,11 @@
-"""Settings of generated comparisons with slow libraries, and a mark for slow cases of tests."""
+"""Hypothesis settings for tests that call slow libraries, and a mark for slow cases of tests."""
 
 import hypothesis
 import pytest
 
 
 def drawn():
-    """Settings of an inner test: the same twenty draws each time, not shrunk after a failure."""
+    """Settings with the same twenty draws each time, which are not shrunk after a failure."""
     return hypothesis.settings(
         max_examples=20,
         deadline=None,

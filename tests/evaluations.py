@@ -1,4 +1,4 @@
-"""Files of an evaluation in TFMA's form, with hand-made metrics."""
+"""Files of an evaluation in TFMA's formats, with hand-made metrics."""
 
 import json
 

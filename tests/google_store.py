@@ -1,4 +1,4 @@
-"""A stand-in on loopback for Google's store and its login, for every client that a pipeline uses.
+"""A stand-in on loopback for Google Cloud Storage and its login, for all clients of a pipeline.
 
 gcsfs and google-cloud-storage find it through the variable STORAGE_EMULATOR_HOST. TensorFlow's own
 client accepts only Google's address. So it reaches this server through an HTTPS proxy, which is
@@ -168,7 +168,7 @@ class GoogleHandler(FaultyHandler):
     def item(self, name):
         content = self.server.objects[name]
         version = str(abs(hash(content)))
-        # Google's client, from 3.0, compares this with the checksum of the bytes that it sent.
+        # google-cloud-storage, from 3.0, compares this with the checksum of the bytes that it sent.
         checksum = base64.b64encode(google_crc32c.Checksum(bytes(content)).digest()).decode()
         return {
             **{"name": name, "bucket": "b", "size": str(len(content)), "generation": version},
@@ -181,7 +181,7 @@ class GoogleHandler(FaultyHandler):
 
 
 class GoogleStore(QuietServer):
-    """The stand-in for Google's store.
+    """The stand-in for Google Cloud Storage.
 
     Attributes:
         objects: Contents of the objects in all buckets, by name.

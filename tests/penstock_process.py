@@ -71,7 +71,7 @@ class Started:
 
 
 def _environment():
-    """The environment of a shell, without the variable that importing TFT sets."""
+    """The environment of this process, without the variable that importing TFT sets."""
     return {name: text for name, text in os.environ.items() if name != "TF_USE_LEGACY_KERAS"}
 
 

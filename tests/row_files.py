@@ -1,4 +1,4 @@
-"""Examples from Python values, shards in TFX's form, and artifacts of files."""
+"""Examples from Python values, shards in TFX's form, and TFX artifacts."""
 
 import tensorflow as tf
 

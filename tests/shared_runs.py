@@ -33,7 +33,7 @@ def words(page):
 
 
 def states(summary):
-    """States of all nodes except the resolver, which has nothing to compute."""
+    """States of all nodes except the resolver `Baseline`, which always runs."""
     return {n["node"]: n["state"] for n in summary["nodes"] if n["node"] != "Baseline"}
 
 

@@ -13,7 +13,7 @@ from penstock.pipelines.cli.main import app
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("components", "pipelines", "schemas")
-# Folders in the order of the table ("rooms"); a room imports only rooms above it.
+# Folders in the order of the table of CONTRIBUTING.md; a room imports only rooms above it.
 ROOMS = re.findall(r"^\| `([a-z/_]+)` \|", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
 
 # Modules that a folder or file must not import, in addition to the table's rules.
@@ -55,7 +55,7 @@ def test_the_table_lists_every_room():
         for folder in FOLDERS
         for path in [ROOT / folder / "__init__.py", *(ROOT / folder).glob("*/__init__.py")]
     }
-    # The top of pipelines/ contains no code, and neither do the folders of schemas/.
+    # `pipelines/` itself contains no code, so the table has no row for it.
     wrong = (folders - {"pipelines"}) ^ (set(ROOMS) - {"benchmarks"})
     assert wrong == set(), "the table of CONTRIBUTING.md has a row for each folder, and no other"
 

@@ -46,8 +46,8 @@ RunShards = Callable[[Callable[[ShardTask], Any]], Iterable[Any]]
 Replacement = tuple[str, Any, int]
 
 _BATCH_ROWS = 8192
-# TFX's maximum number of rows per batch, used if there are float32 sums by element
-# (docs/decisions/0016).
+# TFX's maximum number of rows per batch, used if an analyzer adds up float32 values element by
+# element (docs/decisions/0016).
 _TFT_BATCH_ROWS = 1000
 _TEMPORARY = ".temp_path"
 
@@ -55,7 +55,7 @@ _TEMPORARY = ".temp_path"
 def analyze(
     preprocessing_fn: PreprocessingFn, schema: schema_pb2.Schema, output: str, run: RunShards
 ) -> None:
-    """Writes the folders of a TransformGraph; leaves nothing if it raises NotInBatchesError."""
+    """Writes the folders of a TransformGraph; leaves no file if it raises NotInBatchesError."""
     temporary = os.path.join(output, _TEMPORARY)
     tf.io.gfile.makedirs(temporary)
     spec = schema_utils.schema_as_feature_spec(schema).feature_spec

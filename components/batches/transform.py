@@ -91,7 +91,7 @@ class BatchTransform(component.Transform):
         disable_statistics: TFX's option, but True by default, because statistics need TFT's own
             pipeline.
         disable_analyzer_cache: TFX's option, but True by default, because a cache needs TFT's own
-            pipeline, and reading all rows again costs less.
+            pipeline, which costs more than the analysis of all rows again in batches.
         options: TFX's other options, such as `preprocessing_fn` and `materialize`.
     """
 

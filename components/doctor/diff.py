@@ -1,8 +1,8 @@
 """Compares two data sets column by column, with the distances of the ValidationGate.
 
-Each side is a folder of row Examples, statistics that a StatisticsGen has stored, or any data that
-can be ingested. The statistics of Examples are computed shard by shard; data to ingest is first
-written to a temporary folder of Examples.
+Each side is a folder of tf.train.Examples, statistics that a StatisticsGen has stored, or any data
+that can be ingested. The statistics of Examples are computed shard by shard; data to ingest is
+first written to a temporary folder of Examples.
 """
 
 import json
@@ -109,7 +109,7 @@ def diff(
         b: Path or address of the data to compare with it.
         limit: Distance above which a column differs, 0..1.
         ignore: Columns to leave out, such as ids; a name that neither side has is an error.
-        source: Options for reading data that is not in shards.
+        source: Options for reading data that must be ingested first.
         workers: Number of processes.
 
     Raises:
@@ -162,7 +162,7 @@ def _missing(feature: FeatureStatistics | None) -> float | None:
 def _new_values(old: FeatureStatistics, new: FeatureStatistics) -> Iterator[str]:
     known = {bucket.label for bucket in old.string_stats.rank_histogram.buckets}
     if len(known) < old.string_stats.unique or not new.HasField("string_stats"):
-        return  # Only the most frequent values are listed.
+        return  # `old` does not list all its values, or `new` has no texts.
     for bucket in new.string_stats.rank_histogram.buckets:
         if bucket.label not in known:
             yield bucket.label

@@ -22,10 +22,11 @@ DEFAULT_RECORDS = 1000
 # Maximum number of bytes to parse over all files; it takes effect before `DEFAULT_RECORDS` if
 # records have more than about 65 KiB.
 _SUMMARY_BYTES = 64 * 2**20
-# Maximum number of bytes to read only to count and check records, over all files: a second or two.
+# Maximum number of bytes to read over all files, in order to count and check records: a second or
+# two.
 _COUNT_BYTES = 256 * 2**20
-# Maximum number of distinct values to count for a feature. A feature with fewer is taken to have a
-# vocabulary, a feature with more to have arbitrary values.
+# Maximum number of distinct values to count for a feature: enough to tell a vocabulary from
+# arbitrary values.
 MAX_DISTINCT = 1000
 _SAMPLE_CHARACTERS = 40
 _SAMPLE_VALUES = 4
@@ -51,7 +52,7 @@ class FeatureSummary:
     min_bytes: int | None = None
     max_bytes: int | None = None
     distinct: int | None = None  # number of distinct values, up to `MAX_DISTINCT`
-    # Number of bytes values by image format and size (`PNG 8x8`).
+    # Number of images by format and size (`PNG 8x8`); only the ten most frequent are kept.
     contents: dict[str, int] = field(default_factory=dict)
     samples: tuple[str, ...] = ()  # some distinct values, shortened
 

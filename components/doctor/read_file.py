@@ -36,11 +36,11 @@ class Look:
 
 @dataclass(frozen=True)
 class FileReport:
-    """Size on disk and number of records of one file, with its faults and notes in file order.
+    """Size on disk and number of records of one file, with its faults and notes.
 
-    `rows` is None if a fault hides the rest of the file, or if the file was read only in part.
-    After a fault, `records` counts only the records before it (0 in an Arrow file). If the file was
-    read only in part, `records` is an estimate, and `is_exact` is False. `packed` files hold Arrow
+    If a fault hides the rest of the file, `records` counts only the records before the fault (0 in
+    an Arrow file). If the `Look` needed only a part of the file, `records` is an estimate for the
+    whole file. In both cases, `rows` is None and `is_exact` is False. `packed` files hold Arrow
     batches, each of which counts as a record.
     """
 
@@ -144,7 +144,7 @@ def _read_records(reader: RecordReader, name: str, look: Look) -> _Read:
 
 
 def _read_packed(path: str, layout: PackedLayout | None) -> _Read:
-    """Looks at every value of an Arrow file; with a `layout`, its columns and blocks must fit."""
+    """Validates every batch of an Arrow file and, with a `layout`, its columns and row count."""
     rows = number = 0
 
     def failed(fault: str) -> _Read:

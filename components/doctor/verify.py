@@ -1,8 +1,8 @@
 """Checks every byte of a set of shards at a path, and returns a report of all faults.
 
-With a manifest, each listed shard must exist with the listed size, digest and number of records,
-and the folders of the splits must contain no other files. In any case, the checksums of every
-record that is read must be right. Records with right checksums that are neither Examples nor
+With a manifest, each listed shard must exist with the listed size, digest and number of rows, and
+the folders of the splits must contain no other files. In any case, the checksums of every record
+that is read must be right. Records with right checksums that are neither Examples nor
 SequenceExamples lead to a note, not a fault: other programs keep other payloads in TFRecords.
 """
 
@@ -35,8 +35,8 @@ _NO_MANIFEST = (
     "removed whole, cannot be seen; if Penstock wrote this, it was never finished"
 )
 # The outermost layer of every record is checked (0.3 us per record). A full parse takes 2-8 us,
-# more than all other checks, and files rarely mix kinds; so only the first hundred records and then
-# every hundredth are parsed in full.
+# more than all other checks, and files rarely mix kinds; so only the first hundred records, then
+# every hundredth, and all SequenceExamples are parsed in full.
 _PARSED_FIRST = 100
 _PARSED_EVERY = 100
 
@@ -108,7 +108,7 @@ def verify(path: str, *, on_progress: OnProgress | None = None) -> Report:
             and the size of all files.
 
     Raises:
-        DataError: There are no files to check.
+        DataError: `path` is an address, or there are no files to check.
     """
     kinds: dict[str, FeatureKind] = {}
     return walk(path, lambda files: _Examples(kinds), on_progress)
@@ -192,7 +192,7 @@ def _faults_of(scope: Scope, layout: PackedLayout | None) -> Iterator[str]:
 
 
 class _Examples(Look):
-    """Checks that payloads are of one kind; each record counts as one row, whatever it contains.
+    """Checks that the payloads of a file are all Examples or all SequenceExamples.
 
     `kinds` collects the kind of the steps of each feature list, over all files.
     """
@@ -222,7 +222,7 @@ class _Examples(Look):
         return True
 
     def _misfit(self, payload: bytes) -> str | None:
-        """Returns a fault if a list's steps differ in kind, which no parser accepts."""
+        """Returns a fault if the steps of a list differ in kind, which no parser accepts."""
         for name, kinds in step_kinds(parse_example(payload)):
             for kind in kinds:
                 expected = self._step_kinds.setdefault(name, kind)

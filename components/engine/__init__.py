@@ -1,1 +1,1 @@
-"""Runs tasks in this process, in several local processes, or on Flink, Dataflow or a job server."""
+"""Runs tasks in this process, in local processes, or by Beam on Flink, Dataflow or a job server."""

@@ -1,11 +1,11 @@
 """Runs tasks as elements of a Beam pipeline, with three files in a folder that all workers see.
 
     .work/3f8a01c2/plan      all tasks one after the other, each with its part of the input
-    .work/3f8a01c2/stopped   created when a task finds an error in the data: no other task begins
+    .work/3f8a01c2/stopped   created when a task fails without a retry: later elements do nothing
     .work/3f8a01c2/results   the results of all tasks
 
-An element is a range of bytes of the plan and, later, the results of its tasks. It never contains
-rows or a list of files, so the engine's own data does not grow with the input.
+An element is a range of bytes of the plan and, later, the results of its tasks. The tasks
+themselves, which may name millions of files, do not pass through Beam.
 """
 
 import pickle

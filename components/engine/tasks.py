@@ -58,7 +58,7 @@ def run_tasks(
 
 @dataclass(frozen=True)
 class WithOneLineErrors(Generic[Task, Result]):
-    """Turns system errors into DataErrors of one line; without Beam, a task is not retried."""
+    """Turns system errors into DataErrors of one line, since tasks are not retried without Beam."""
 
     work: Callable[[Task], Result]
 

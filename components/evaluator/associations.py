@@ -50,7 +50,7 @@ def _names(values: Sequence[Value]) -> list[Any]:
         return [MISSING if v is None else v if v in kept else OTHER for v in values]
     numbers = np.array(known, np.float64)
     cuts = np.unique(np.quantile(numbers, np.linspace(0, 1, _GROUPS + 1)[1:-1]))
-    at = np.searchsorted(cuts, numbers, side="left")  # a frequent value is a group by itself
+    at = np.searchsorted(cuts, numbers, side="left")  # a value equal to a cut ends its group
     found = {i: (float(numbers[at == i].min()), float(numbers[at == i].max())) for i in set(at)}
     places = iter(at)
     return [MISSING if value is None else found[next(places)] for value in values]
@@ -66,7 +66,7 @@ def _position(name: Any) -> tuple[int, Any]:
 def correlations(columns: Mapping[str, Sequence[Value]]) -> dict[str, dict[str, float]]:
     """Returns Pearson's correlation of every two columns of numbers, over rows that have both.
 
-    A column of texts, or one whose numbers are all equal, has no correlation.
+    Columns of texts, and columns whose numbers are all equal, are left out.
     """
     numbers = {
         name: [np.nan if value is None else value for value in values]

@@ -92,7 +92,7 @@ def _require_plain(input_dict: Artifacts, exec_properties: dict[str, Any]) -> No
 
 
 def _eval_config(input_dict: Artifacts, exec_properties: dict[str, Any]) -> config_pb2.EvalConfig:
-    """Returns the config as TFX's executor reads it: without a baseline, no change thresholds."""
+    """Returns the config as TFX's executor reads it; drops change thresholds without a baseline."""
     config = config_pb2.EvalConfig()
     proto_utils.json_to_proto(exec_properties[keys.EVAL_CONFIG_KEY], config)
     config = config_util.update_eval_config_with_defaults(

@@ -88,7 +88,7 @@ class ErrorAnalysis:
         columns = [records]
         try:
             read = {target: _read(inputs, extracts) for target, inputs in self._outputs.items()}
-        except NotInBatchesError:  # labels are texts, or rows have several labels
+        except NotInBatchesError:  # such as labels that are texts, or several per row
             self._outputs = {}
             return
         for target, (labels, predictions) in read.items():

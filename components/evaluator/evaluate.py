@@ -64,9 +64,11 @@ def evaluate(
     """Evaluates as TFMA does; writes TFMA's files, `evaluation.json` and an error analysis.
 
     Metrics differ from TFMA's by rounding, since rows are summed in another order; they are the
-    same on every engine. If a metric or the rows raise NotInBatchesError, nothing is written. For
-    the rows of `held_out`, metrics are computed only over all of them together, and written to the
-    subfolder `test`.
+    same on every engine. For the rows of `held_out`, metrics are computed only over all of them
+    together, and written to the subfolder `test`.
+
+    Raises:
+        NotInBatchesError: Only TFMA's pipeline supports a metric or the rows; nothing is written.
     """
     models = model_util.verify_and_update_eval_shared_models(list(models)) or []
     work = EvaluateShard(

@@ -60,7 +60,7 @@ class Threshold:
 class Confusion:
     """Confusion matrix of all rows: `counts[i][j]` rows of class i were predicted as class j.
 
-    `classes` are numbers as texts (`none`: no class reached the threshold); a binary model has `0`
+    `classes` are numbers as texts (`none`: no class is above the threshold); a binary model has `0`
     and `1`.
     """
 
@@ -141,7 +141,7 @@ class HeldOut:
     curves: Mapping[str, Curves]
 
     def decided(self, label: str, threshold: float | None) -> str:
-        """States how many rows a threshold finds, for the target `label`; empty without curves."""
+        """States how many positives of the target `label` a threshold finds; empty if unknown."""
         curves = self.curves.get("") or self.curves.get(label.removesuffix("_xf")) or Curves()
         if threshold is None or not curves.decisions:
             return ""
@@ -159,7 +159,7 @@ class Evaluation:
     Attributes:
         metrics: Metrics by slice and name. Metrics that are not finite are left out, and so are
             areas under curves of slices whose rows all have one class.
-        failures: Reasons not to bless the model, one per line.
+        failures: Reasons not to bless the model, each a line of text.
         deciding_metric: First metric with a threshold, or the first metric if none has one.
         rows: Number of rows, unweighted; None if TFMA did not count them.
         weighted: Whether rows have weights, in which case there are no intervals.

@@ -189,7 +189,7 @@ class Inputs:
             raise NotInBatchesError from error
 
     def weights(self, extracts: Extracts, rows: int) -> np.ndarray:
-        """Returns the weights of the rows, float64 [n]; 1 for rows without weight."""
+        """Returns the rows' weights, float64 [n]; all are 1 if metric or data have no weights."""
         found = _at(extracts.get(constants.EXAMPLE_WEIGHTS_KEY), self.model, self.output)
         if not self.weighted or found is None:
             return np.ones(rows)

@@ -3,7 +3,7 @@
 TFMA leaves a row out of the slices of a feature that the row lacks. For the area under a curve, it
 returns 0 if all rows have the same class.
 
-Intervals are computed from counts in the evaluation, without a pass over the rows. Shares have
+Intervals are computed from the results of the evaluation, without a pass over the rows. Shares have
 Wilson's score interval (Wilson 1927; Brown, Cai and DasGupta 2001 compare it with the Wald
 interval). Areas under the ROC curve have the interval of Hanley and McNeil (1982). Mean absolute
 and squared errors have an interval computed from their standard errors.
@@ -54,7 +54,7 @@ def meaningful(
         for name in [name for name in values if _metric(name) in _AREAS and values[name] == 0]:
             target = name[: -len(_metric(name))]
             recall = values.get(f"{target}recall", 0.0)
-            # With several targets, the plots do not say to which target their counts belong.
+            # With several targets, `positives` does not say to which target the counts belong.
             counted = None if target else positives(where)
             has_one_class = (
                 math.isnan(recall) or values.get(EXAMPLE_COUNT) == 1
@@ -75,9 +75,8 @@ def rows_in_no_slice(
 ) -> dict[str, dict[str, float]]:
     """Returns slices of the rows that lack a sliced feature, such as `payment_type missing`.
 
-    `features` has the features of each slice except `OVERALL`; each feature must have one value per
-    row. The returned slices have their number of examples and those metrics that are means over
-    rows.
+    `features` has the features of each slice; no feature may have several values per row. The
+    returned slices have their number of examples and those metrics that are means over rows.
     """
     overall = metrics.get(OVERALL, {})
     total = overall.get(EXAMPLE_COUNT)

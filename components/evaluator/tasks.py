@@ -83,7 +83,7 @@ class EvaluateShard:
         return Predictor(self.eval_config, models)
 
     def __call__(self, task: ShardTask) -> Sums | str:
-        """Returns the sums or, since engines do not pass on this error, its text."""
+        """Returns the sums, or the text of a NotInBatchesError, which engines do not pass on."""
         payloads = read_payloads(task.file, task.shard, rows=_MOST_ROWS, size=_BATCH_BYTES)
         batches = (self.predictor.batch(np.array(records, object)) for records in payloads)
         seed = int(task.shard.sha256, 16)  # independent of the other shards in this process

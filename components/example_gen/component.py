@@ -57,7 +57,7 @@ class Executor(base_beam_executor.BaseBeamExecutor):
 
 
 class ShardedExampleGen(FileBasedExampleGen):
-    """Turns outside files into sharded, checked TFRecords.
+    """Turns outside files, or rows of a database, into sharded, checked TFRecords.
 
     It accepts the same input as TFX's file-based ExampleGens: an input folder, patterns with
     `{SPAN}`, `{VERSION}` and dates, splits by input or by hash buckets, a partition feature. In

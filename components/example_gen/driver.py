@@ -90,7 +90,7 @@ def node_inputs(properties: Mapping[str, Any]) -> list[IngestInput]:
 
 
 def _input(base: str, pattern: str, source: KindOptions) -> tuple[str, KindOptions]:
-    """Returns the address to open and the options, which for a database contain the query."""
+    """Returns the data to open and the options, which for a database contain the query."""
     if source.kind is None or find_kind(source.kind).of_files:
         return f"{base.rstrip('/')}/{pattern}", source
     if pattern == _EVERYTHING:
@@ -142,8 +142,8 @@ def resolved_fingerprint(node: BaseNode) -> str:
 def input_fingerprint(inputs: Sequence[IngestInput]) -> str:
     """Returns the sha256 (hex) of the names and contents of all files that determine the output.
 
-    Data files, and files that options name (such as labels), are hashed, not parsed. The sources
-    for Delta and Iceberg tables, and for prepared data sets, compute a fingerprint when they are
+    Data files, and files that options name (such as labels), are hashed, not parsed. Sources of
+    kinds that are not in `_HASHED_KINDS`, such as Delta tables, compute a fingerprint when they are
     opened. The rows of a database are read only once, by the executor, so a fingerprint of the
     database's state is used here instead. If a database cannot provide one, the result differs at
     each call.
@@ -166,7 +166,7 @@ def input_fingerprint(inputs: Sequence[IngestInput]) -> str:
 
 
 def _state(data: str, source: KindOptions) -> str:
-    """Returns the fingerprint of a database, a Delta or Iceberg table or a prepared data set."""
+    """Returns the fingerprint of data whose kind is not in `_HASHED_KINDS`."""
     assert source.kind is not None
     kind = find_kind(source.kind)
     if kind.of_files:

@@ -26,7 +26,7 @@ def has_span(text: str) -> bool:
 
 
 def split_span_address(address: str) -> tuple[str, str]:
-    """Splits an address into the folder above the first placeholder and the pattern below it."""
+    """Splits an address into the folder above the first placeholder, and the rest as a pattern."""
     found = _SPAN.search(address)
     folder, _, name = address[: found.start() if found else 0].rpartition("/")
     if found is None or not folder:

@@ -5,9 +5,8 @@
 Each partition is a task, and becomes one shard of each split. Its Arrow batches (from `mapInArrow`)
 are converted like those of a Parquet file; their rows are written and counted as in any ingest. No
 JAR is needed, but the executors need penstock, and a path or bucket that they and the driver can
-reach. Spark determines the number of partitions, and may repeat a partition with its rows in
-another order. So each attempt writes to a folder of its own, and the driver renames the files of
-the attempts that Spark accepted.
+reach. Spark may repeat a partition, with its rows in another order. So each attempt writes to a
+folder of its own, and the driver renames the files of the attempts that Spark accepted.
 """
 
 import pickle

@@ -74,7 +74,7 @@ class Output(ABC):
 
 @contextmanager
 def open_output(target: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Output]:
-    """Yields an output at a path or an address; if the block raises an error, it is removed."""
+    """Yields an output at a path or an address; removes its files if the block raises an error."""
     address = store_address(target)
     if address:
         from penstock.components.files.store_output import open_store

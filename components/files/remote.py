@@ -4,8 +4,8 @@ Input: the address of a file or a folder, or a glob of addresses. Output: `Remot
 be used like paths. `open_data` reads files of object stores in parts (`remote_range.py`); files of
 other servers, and files for readers that need a path, are copied to the local disk (`spool.py`).
 
-Every function that sends requests raises a DataError if the server does not answer or has nothing
-at the address, and a UsageError if the client for the scheme is not installed.
+Every function that sends requests raises a DataError if a request fails, and a UsageError if the
+client for the scheme is not installed.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Retries reads that fail temporarily, up to a limit; then raises one clear error.
+"""Retries reads and requests that fail temporarily, up to a limit; then raises one clear error.
 
 Local reads fail with an `OSError` whose number shows whether a retry may help; each client of a
 remote store has its own errors. A `DataError` is never retried.

@@ -97,7 +97,7 @@ def _made_from(store: Any, artifact_id: int) -> set[int]:
 
 
 def _of_same_run(store: Any, artifact: types.Artifact) -> list[int]:
-    """Returns the ids of all artifacts in the first run that has this one, latest first."""
+    """Returns the ids of all artifacts in the first run that contains `artifact`, latest first."""
     kind = store.get_context_type(runs.PIPELINE_RUN_CONTEXT_TYPE_NAME).id
     contexts = store.get_contexts_by_artifact(artifact.id)
     of_runs = [context.id for context in contexts if context.type_id == kind]

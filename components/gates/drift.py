@@ -44,7 +44,7 @@ def largest_share(feature: FeatureStatistics) -> float:
     zeros = numbers.num_zeros / total if total else 0.0
     is_whole = feature.type == FeatureStatistics.INT
     # If the range of whole numbers is below ten, each of TFDV's ten buckets of equal width contains
-    # at most one value.
+    # at most one distinct value.
     if not is_whole or numbers.max - numbers.min >= 10:
         return float(zeros)
     counts = [

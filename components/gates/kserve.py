@@ -40,7 +40,7 @@ def KServePush(  # noqa: N802 - TFX names a node after its function
         options: A `KServeOptions` with a `folder`.
 
     Raises:
-        DataError: The cluster refuses the service; the message gives its reason.
+        DataError: The cluster refuses the service or does not answer; the message says why.
     """
     version = pushed.get_string_custom_property("pushed_version")
     if pushed.get_int_custom_property("pushed") != 1 or not version:

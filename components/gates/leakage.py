@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 from penstock.components.batches.shards import sample_split
 from penstock.components.gates.options import GateOptions
 
-# Number of rows sampled for the checks of labels. With a sample of this size, all checks of 100,000
-# rows of 50 columns take less than a second.
+# Target number of rows in the sample for the checks of labels. With a sample of this size, all
+# checks of 100,000 rows of 50 columns take less than a second.
 _SAMPLE_ROWS = 20_000
 _MIN_ROWS = 50
 _ROWS_PER_BIN, _MOST_BINS = 5, 200

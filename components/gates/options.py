@@ -54,7 +54,7 @@ class GateOptions:
 
     Attributes:
         labels: Raw features that labels are made from; each must have a value in every row, and at
-            least two different values over all rows.
+            least two different values in each split.
         max_quarantined_share: Maximum share of quarantined rows among the rows that are not blank,
             0..1.
         max_label_share: Maximum share of rows with the same label, 0..1; 1 sets no limit. For

@@ -31,7 +31,7 @@ class Executor(executor.Executor):
         output_dict: dict[str, list[types.Artifact]],
         exec_properties: dict[str, Any],
     ) -> None:
-        """Pushes the model if it is blessed and is not already the newest version."""
+        """Publishes a blessed model in a local folder; leaves all other cases to TFX's executor."""
         destination = pusher_pb2.PushDestination()
         stated = exec_properties[standard_component_specs.PUSH_DESTINATION_KEY]
         proto_utils.json_to_proto(stated, destination)

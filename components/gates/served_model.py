@@ -20,7 +20,7 @@ def check_served(pushed: types.Artifact) -> None:
     """Raises a DataError if a pushed model was altered, or is not its folder's newest version.
 
     Nothing is checked if the artifact has no version, as when the model was not blessed. The
-    content is checked only if Penstock's `Pusher` copied the model to a path, not to an address.
+    content is checked only if Penstock's `Pusher` copied the model to a local folder.
     """
     place = pushed.get_string_custom_property("pushed_destination")
     version = pushed.get_string_custom_property("pushed_version")

@@ -4,8 +4,8 @@ Input: a Model and Examples. Output: an InfraBlessing for the stock Pusher
 (`Pusher(infra_blessing=check.outputs["blessing"])`), with `serving_check.json` in it. TFX's
 InfraValidator also loads and queries the model, but it compares no answers, and it needs Docker or
 the right to create pods. The model runs in a separate session, as in TensorFlow Serving. The check
-fails a model that works only with its training code. It also fails a model whose answers differ
-from its predictions for the same rows, transformed as for training.
+fails a model that works only with its training code. It also fails a model whose answers for raw
+rows differ from its predictions for the same rows after the transformation used in training.
 """
 
 import json
@@ -31,8 +31,8 @@ from penstock.components.plain import from_json
 
 _TAG = "serve"
 _PYTHON_OPS = {"PyFunc", "PyFuncStateless", "EagerPyFunc"}
-# The first requests allocate memory and load kernels; a real server does this before traffic
-# arrives.
+# The first requests allocate memory and load kernels, so their times are left out if there are
+# other requests.
 WARM_UP_REQUESTS = 3
 
 
@@ -41,7 +41,7 @@ class ServingReport:
     # Why the model cannot be served, one line per reason; empty if it can.
     problems: tuple[str, ...]
     load_seconds: float | None = None
-    # Number of requests answered after the warm-up.
+    # Number of requests whose times are in `p50_ms` and `p99_ms`.
     requests: int = 0
     p50_ms: float | None = None
     p99_ms: float | None = None

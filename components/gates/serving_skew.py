@@ -1,10 +1,10 @@
 """Compares an exported model's answers, for raw Examples, with the expected answers.
 
-Input: raw rows, and the answers of a session, which equal those of TensorFlow Serving. If the model
-has the signature `predict_features`, the expected answers are those of the model on the rows as
-they are transformed for training. Otherwise, and to explain a difference, they are those of the
-model without TensorFlow's graph optimiser. Output: the first difference as one sentence, with its
-reason.
+Input: raw rows, and the answers of a session, which equal those of TensorFlow Serving. If a
+TransformGraph is given and the model has the signature `predict_features`, the expected answers are
+those of the model on the rows as they are transformed for training. Otherwise, and to explain a
+difference, they are those of the model without TensorFlow's graph optimiser. Output: the first
+difference as one sentence, with its reason.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,7 +44,7 @@ def find_skew(
     graph: str | None,
     tolerance: float,
 ) -> str | None:
-    """Describes the first answer that differs from the expected one, in a sentence; else None.
+    """Returns one sentence on the first answer that differs from the expected one, or None.
 
     Args:
         served: The model that answered.
@@ -122,7 +122,7 @@ def _dense(value: Any) -> np.ndarray:
 
 @contextmanager
 def _no_optimiser() -> Iterator[None]:
-    """Turns TensorFlow's optimiser off for functions; a session would keep its own options."""
+    """Turns TensorFlow's graph optimiser off for functions; sessions have their own options."""
     name = "disable_meta_optimizer"
     before = tf.config.optimizer.get_experimental_options().get(name, False)
     tf.config.optimizer.set_experimental_options({name: True})

@@ -24,7 +24,7 @@ _SCHEMA = "schema.pbtxt"
 
 
 class PackSpec(ComponentSpec):
-    PARAMETERS = {  # noqa: RUF012 - as TFX has them
+    PARAMETERS = {  # noqa: RUF012 - as TFX declares them
         "options": ExecutionParameter(type=str),
         "apply_graph": ExecutionParameter(type=int, optional=True),
     }

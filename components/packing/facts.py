@@ -27,7 +27,7 @@ _MAX_WORDS, _MAX_WORD_BYTES, _MAX_WORDS_SHARE = 16_384, 2**20, 0.5
 
 @dataclass(frozen=True)
 class StatedColumn:
-    """Kind of a column in a schema, and the shape of its values in a row (None if it varies)."""
+    """Kind of a column, and the shape of its values in a row (None if it varies)."""
 
     kind: str
     shape: tuple[int, ...] | None
@@ -36,7 +36,7 @@ class StatedColumn:
 @dataclass
 class ColumnFacts:
     is_ids: bool = False
-    kinds: dict[str, str] = field(default_factory=dict)  # by kind, the folder of its first row
+    kinds: dict[str, str] = field(default_factory=dict)  # kind -> folder of its first row
     # number of rows by number of values; rows without a value are not counted
     lengths: Counter[int] = field(default_factory=Counter)
     first: bytes | None = None  # first BYTES value

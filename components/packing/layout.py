@@ -10,10 +10,10 @@ library that opens Arrow files can open them together.
 | FLOAT, fixed shape            | `float32` | float32                                              |
 | image                         | `uint8`   | fixed-size binary: height x width x channels         |
 | BYTES, as vocabulary ids      | `int32`   | int32: line numbers of the vocabulary file, from 0   |
-| BYTES, one of few values      | `words`   | dictionary, int32                                    |
+| BYTES, one of few values      | `words`   | dictionary of string or binary, with int32 indices   |
 | BYTES, large                  | `blob`    | large_binary                                         |
 | BYTES, fixed shape            | `text`    | large_string; large_binary if it is not all UTF-8    |
-| any number of values          | `list`    | list of int64, float32 or a text                     |
+| any number of values          | `list`    | list of int64, float32, large_string or large_binary |
 
 If a fixed shape has several values, the type is a fixed-size list of the type in the table.
 """
@@ -32,7 +32,7 @@ from penstock.components.plain import from_record
 LAYOUT_VERSION = 3
 # Key in the manifest's description of packed shards; its value lists the columns without any value.
 EMPTY_COLUMNS = "empty_columns"
-# Values of at least this size are read one by one; smaller values are read block by block.
+# Values of columns with at least this mean size are read one by one, all others block by block.
 LARGE_BYTES = 4096
 
 _NUMBERS = {"int64": pa.int64(), "float32": pa.float32(), "int32": pa.int32()}
@@ -47,7 +47,7 @@ class PackedColumn:
     shape: tuple[int, ...] = ()  # shape of the values in a row; `()` for a list
     vocabulary: str | None = None  # path relative to the manifest
     filled: int = 0  # number of rows without a value, which are stored as 0, 0.0 or ""
-    is_utf8: bool = False  # for BYTES: whether all values are UTF-8
+    is_utf8: bool = False  # for BYTES: stored as strings, not as binary
 
     @property
     def width(self) -> int:

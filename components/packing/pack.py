@@ -6,8 +6,8 @@
       vocabulary/company.txt ...                      for columns of ids, one value per line
       manifest.json                                   written last
 
-`tasks.py` does the work. Rows are decoded once, into Arrow columns; facts about all rows are known
-before the first block is made.
+`tasks.py` does the work. Apart from a sample for the plan, rows are decoded once, into Arrow
+columns; facts about all rows are known before the first block is made.
 """
 
 import os
@@ -74,7 +74,7 @@ def pack(
 
     Raises:
         DataError: The rows cannot be read, or do not fit the options.
-        UsageError: There is no such split or column, or `output` cannot be used.
+        UsageError: A split or column in the options does not exist, or `output` cannot be used.
     """
     options = options or PackOptions()
     folders = [examples] if isinstance(examples, str) else examples

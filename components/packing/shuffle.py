@@ -1,4 +1,4 @@
-"""Rows on their way into packed shards: joined, divided by shard, and encoded with their places.
+"""Shuffles rows into packed shards: computes their places, and joins, divides and encodes rows.
 
 The places of the rows are a seeded permutation. Each place is computed from the row's index alone,
 so a task that reads only some rows needs no table of places in memory. The permutation is a Feistel

@@ -68,7 +68,7 @@ Parts = npt.NDArray[np.int64]
 class PackPlan:
     options: PackOptions
     stated: Mapping[str, StatedColumn] | None  # None infers columns and shapes from the rows
-    kinds: Kinds  # name and kind of each feature to read; empty reads all
+    kinds: Kinds  # of each feature in the rows; empty if unknown
     rows: Mapping[str, int]
     shards: Mapping[str, ShardPlan]
 
@@ -203,7 +203,7 @@ def _cut_by_shard(
 def plan_layout(
     facts: Facts, plan: PackPlan
 ) -> tuple[PackedLayout, dict[str, list[bytes]], dict[str, bytes]]:
-    """Decides how columns are stored: layout, dictionaries by column, vocabularies by path."""
+    """Returns the layout, the dictionaries by column, and the vocabulary files by path."""
     options = plan.options
     shapes = {}
     for image in options.images:

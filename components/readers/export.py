@@ -1,7 +1,7 @@
-"""Writes shards in other readers' formats, with those readers' libraries; counts every row.
+"""Writes shards as Parquet or ArrayRecord files, with the libraries of these formats.
 
 output/
-  train-00000.parquet     one file per shard of `Split-train`, in the order of its rows
+  train-00000.parquet     one file per shard of `Split-train`, with its rows in order
   eval-00000.parquet
 """
 
@@ -37,8 +37,8 @@ def export(
     Args:
         folder: A folder with a manifest.
         output: Folder to create; it appears complete or not at all.
-        to: `parquet`, in which a column is a string if the whole split is UTF-8; or `arrayrecord`,
-            one tf.train.Example per record, which grain can read.
+        to: `parquet`, in which a column of bytes becomes strings if all its values in the split
+            are UTF-8; or `arrayrecord`, one tf.train.Example per record, which grain can read.
         splits: Splits to write; by default all.
         on_rows: Called with the number of rows written so far and the number of all rows.
 

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 SCHEME = 2
-"""Version of the rules above; it changes if they would give another order."""
+"""Version of the rules above, raised by each change of the rules that alters the order."""
 
 TO_END = -1
 """Stands for the number of rows of a piece that reaches to the end of its file."""

@@ -23,7 +23,7 @@ Numbers = npt.NDArray[np.int64]
 class PackedFile:
     """The rows of one shard; `columns` are the ones to read.
 
-    After every read of a block, the file is compared with its `stamp`.
+    After every read of a block, the file's size and modification time are compared with `stamp`.
 
     Raises:
         DataError: The file is not a packed shard of this layout and number of rows, or it has

@@ -187,7 +187,7 @@ def moved(array: pa.Array, column: PackedColumn) -> pa.Array:
 
 
 def plain(values: pa.Array, column: PackedColumn, words: pa.Array | None) -> pa.Array:
-    """Returns picked rows of a column as int64, float32, int32 or binary, or as lists of these.
+    """Returns picked rows of a column as int64, float32, int32, uint8, binary or lists.
 
     Args:
         values: Array of a type that `moved` returns.

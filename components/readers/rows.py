@@ -51,9 +51,9 @@ class Rows:
     """The rows of one split: `len(rows)`, `rows[7]`, `for row in rows`, `rows.batches()`.
 
     A row is a dict from feature names to values: `int`, `float`, `bytes`, or None if a row Example
-    has no value; a NumPy array for lists and packed shapes. `torch.utils.data.DataLoader` and
-    `grain.MapDataset.source` accept these rows, also with several worker processes. `batches` is
-    the fast way to read many rows.
+    has no value; a NumPy array for lists and for packed features of several values.
+    `torch.utils.data.DataLoader` and `grain.MapDataset.source` accept these rows, also with several
+    worker processes. `batches` is the fast way to read many rows.
 
     Args:
         folder: Local folder with a manifest, the output of an ingest or a pack.
@@ -183,11 +183,12 @@ class Rows:
 
         Returns:
             Batches with columns of int64, float32, binary or lists; in packed shards also of int32,
-            uint8, and flat fixed-size lists (for packed shapes). A missing value is null.
+            uint8, and flat fixed-size lists (for features of several values). In row Examples, a
+            missing value is null.
 
         Raises:
-            UsageError: `shuffle` is set without a `batch_size`, or there are more workers than
-                rows.
+            UsageError: `worker` is not below `workers`; or `shuffle` is set, and `batch_size` is
+                None or there are more workers than rows.
         """
         if not 0 <= worker < workers:
             raise UsageError(f"worker must be within 0..{workers - 1}, got {worker}")

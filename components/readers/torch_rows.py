@@ -31,7 +31,7 @@ class TorchRows(IterableDataset):
         batch_size: Number of rows per batch.
         seed: Seed of the order.
         start: Number of batches that were already read.
-        worker: Index of this process of a distributed training, from 0.
+        worker: Index of this process in a distributed training, from 0.
         workers: Number of these processes, which divide the rows equally.
         shuffle_window_rows: Number of rows that are permuted together.
         epochs: Number of passes; the last batch of the last pass may be short. With None, the

@@ -44,7 +44,7 @@ def fits(column: Column, arrow_type: pa.DataType) -> bool:
     """Returns whether `to_feature` can convert values of `arrow_type` to the kind of `column`.
 
     Integers fit into FLOAT columns. Floats fit into INT columns, since pandas stores integers with
-    gaps as floats; a fraction is then a fault. Arrow's null type fits into every column.
+    nulls as floats; a fraction is then a fault. Arrow's null type fits into every column.
     """
     found = feature_type(arrow_type)
     if found is None:
@@ -144,7 +144,7 @@ def _lists(array: pa.Array, column: Column, non_finite: str) -> tuple[pa.Array, 
 
 
 def _integers(array: pa.Array) -> tuple[pa.Array, Faults]:
-    """Returns int64 from booleans, integers, dates and times since 1970 or midnight."""
+    """Returns int64 from booleans, integers, dates (in days) and times (in microseconds)."""
     if types.is_int64(array.type):
         return array, {}
     faults: Faults = {}

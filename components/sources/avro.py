@@ -119,7 +119,7 @@ class _Stream(HashingStream):
 def _rows(stream: _Stream, path: str) -> Iterator[Row]:
     rows = 0
     try:
-        for block in fastavro.block_reader(stream):  # type: ignore[arg-type]  # reads and tells
+        for block in fastavro.block_reader(stream):  # type: ignore[arg-type]  # read, tell suffice
             _check_crc(stream, block)
             for row in block:
                 yield row  # type: ignore[misc]  # a file's rows are records

@@ -73,7 +73,7 @@ def inspect_parquet(path: str) -> ColumnarFile:
 
 
 def _checked(path: str, schema: pa.Schema, metadata: pq.FileMetaData) -> pa.Schema:
-    """Returns the schema with the type of intervals, which Arrow reads as bytes.
+    """Returns the schema, with an interval type for INTERVAL columns, which Arrow reads as bytes.
 
     Raises DataError for 96-bit timestamps that Arrow wrote.
     """

@@ -158,7 +158,7 @@ def row_columns(rows: Iterable[tuple[Row, str]], options: RowFileOptions) -> tup
 
 
 class ValueSample:
-    """Counts the shapes and types of the values in each column; the majority decides its type."""
+    """Counts the shapes and types of the values in each column, to infer the column's type."""
 
     def __init__(self) -> None:
         self._shapes = defaultdict[str, Counter[str]](Counter)

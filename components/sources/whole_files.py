@@ -88,7 +88,7 @@ class FileList(ScannedFile):
     """List of all files, in the order of the shards; each file is a row of the list."""
 
     path: str = "the list of files"
-    entries: tuple[tuple[str, Content], ...]  # Path and content of each file.
+    entries: tuple[tuple[str, Content], ...]  # Path, and digest and size, of each file.
     facts: pa.RecordBatch  # Values of each entry that the scan knows, such as its name.
     rejected: tuple[RejectedRow, ...]  # Rows that the scan rejected; they come after the entries.
     first: int = 0  # If this is a slice: row of its first file in the whole list.
@@ -123,7 +123,7 @@ class WholeFileSource(FileSource[FileList]):
         return files.facts
 
     def read_piece(self, file: FileList, piece: Piece) -> Iterator[Batch]:
-        """Yields a slice of the files; a batch ends at 4 MiB or at the maximum number of rows."""
+        """Yields the rows of a piece in batches that end at 4 MiB or a maximum number of rows."""
         # The first batch is small, because it may be decoded only to measure the size of records.
         rows, size, most = dict[int, Values | RejectedRow | None](), 0, FIRST_BATCH_ROWS
         for at in range(piece.start - file.first, piece.end - file.first):

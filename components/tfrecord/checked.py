@@ -133,8 +133,7 @@ def find_scopes(path: str | os.PathLike[str]) -> list[Scope]:
     folders, pattern, is_file = {place}, "*", False
     if glob.has_magic(name) and not os.path.lexists(name):
         folders = {Path(match).parent for match in glob.glob(name, recursive=True)}
-        # If a split lost all its shards, the pattern matches nothing, but the split's folder
-        # exists.
+        # The pattern matches nothing in a split that lost all its shards, but the folder exists.
         folders |= {Path(folder) for folder in glob.glob(os.path.dirname(name), recursive=True)}
         pattern = os.path.basename(name)
     elif not place.is_dir():
@@ -277,7 +276,7 @@ def _cut(place: object, shard: Shard, size: int) -> str:
 
 
 def _root_of(folder: Path, *, is_split: bool) -> Path | None:
-    """Returns the manifest's folder: `folder` itself, or the folder above it if it is a split."""
+    """Returns the manifest's folder: `folder`, or the folder above a split's; None without one."""
     if not is_split and (folder / MANIFEST_NAME).is_file():
         return folder
     is_split = folder.name.startswith(split_dir("")) and (folder.parent / MANIFEST_NAME).is_file()

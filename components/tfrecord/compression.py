@@ -23,14 +23,14 @@ class DamagedStreamError(Exception):
 
 class Readable(Protocol):
     def read(self, size: int, /) -> bytes:
-        """Reads at most `size` bytes; empty at the end."""
+        """Returns at most `size` bytes; at the end of the file, empty bytes."""
         ...
 
 
 def compression_of(head: bytes) -> str:
-    """Returns `""`, `"GZIP"` or `"ZLIB"`, TensorFlow's names, for the first 12 bytes of a file."""
-    # An uncompressed file may begin with GZIP's magic, if its first record is 559,903 bytes long.
-    # The checksum of the length then shows that the file is uncompressed.
+    """Returns `""`, `"GZIP"` or `"ZLIB"`, TensorFlow's names, given a file's first 12 bytes."""
+    # An uncompressed file may begin with GZIP's magic, for example if its first record is 559,903
+    # bytes long. The checksum of the length then shows that the file is uncompressed.
     stored = int.from_bytes(head[8:HEADER_BYTES], "little")
     if len(head) >= HEADER_BYTES and masked_crc(head[:8]) == stored:
         return ""
@@ -44,8 +44,7 @@ def compression_of(head: bytes) -> str:
 def read_chunks(file: Readable, head: bytes, compression: str) -> Iterator[bytes]:
     """Yields the uncompressed content of a file in nonempty chunks of at most about 1 MiB.
 
-    `head` was already read from the file. Raises DamagedStreamError after the good part of the
-    data.
+    `head` was already read from the file. Raises DamagedStreamError after the undamaged part.
     """
     raw = itertools.chain([head] if head else [], iter(lambda: file.read(CHUNK_BYTES), b""))
     return _inflate(raw, compression) if compression else raw

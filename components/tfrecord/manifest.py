@@ -47,7 +47,7 @@ class Shard:
     sha256: str
 
 
-# Default maximum share of rejected rows, for an ingest and for the gate.
+# Default maximum share of rejected rows, in `IngestOptions` and `GateOptions`.
 MAX_QUARANTINED_SHARE = 0.01
 
 
@@ -161,7 +161,7 @@ class Manifest:
         return "".join(self.json_parts())
 
     def json_parts(self) -> Iterator[str]:
-        """Yields the text of `to_json` in parts, since for 100,000 shards it takes 260 MiB."""
+        """Yields the text of `to_json` in parts; `to_json` takes 260 MiB for 100,000 shards."""
         own = {field.name: getattr(self, field.name) for field in fields(self)}
         if self.source_snapshot is None:
             del own["source_snapshot"]

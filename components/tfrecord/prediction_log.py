@@ -1,4 +1,4 @@
-"""TensorFlow Serving's PredictionLogs, read with their own protos."""
+"""Parses PredictionLogs of TensorFlow Serving with the protos of `tensorflow_serving.apis`."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
 """Reads the records of TFRecord files and checks their checksums, without TensorFlow.
 
-Files are read as a stream, compressed or not; only one record at a time needs memory. Records are
-numbered from 0, as in `Dataset.skip`; offsets are bytes in the uncompressed stream.
+Files are read as a stream, compressed or not, so the memory does not grow with the file. Records
+are numbered from 0, as in `Dataset.skip`; offsets are bytes in the uncompressed stream.
 """
 
 import os

@@ -59,10 +59,11 @@ def find_damage(files: Iterable[str]) -> str | None:
 
 
 def require_examples(file: str, records: int | None = None) -> None:
-    """Raises DataError for a SequenceExample, whose lists an Example parser would drop.
+    """Raises DataError for a record that is not an Example.
 
-    Checks the first `records` records of a local file, or all of them if it is None. This takes 0.7
-    us per record plus decompression; a file that has not changed is checked only once.
+    A parser of Examples would drop the lists of a SequenceExample. Checks the first `records`
+    records of a local file; None checks all. This takes 0.7 us per record plus decompression; a
+    file that has not changed is checked only once.
     """
     _require_examples(file, disk_state(file), records)
 
@@ -99,7 +100,7 @@ def _count(file: str, state: tuple[int, ...]) -> int:
 
 
 def missing_members(files: Iterable[Path]) -> Iterator[str]:
-    """Yields one line for each set of `-NNNNN-of-NNNNN` files that lacks some.
+    """Yields one line for each incomplete set of `-NNNNN-of-NNNNN` files.
 
     It also reports two sets with the same stem but different counts, which a retry may leave.
     """

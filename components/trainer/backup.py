@@ -41,8 +41,8 @@ class DivergedError(DataError):
 class Backup(keras.callbacks.Callback):
     """The state of a training; `step` and `epochs` include the part before a resumption.
 
-    It must be the first of the callbacks, because it must save the weights before later callbacks
-    may swap them.
+    It must be the first of the callbacks, so that it saves the weights before another callback,
+    such as Keras' SwapEMAWeights, replaces them.
     """
 
     def __init__(

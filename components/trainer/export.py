@@ -48,7 +48,8 @@ def export_model(
     | `transform_features` | `examples`: string[N] | the features that the model trains on, \
     and the label if the records have it; only with `transform` |
     | `predict_features` | the features by name | the predictions, which ServingCheck compares \
-    with those of `serving_default`; only with `transform`, and if all features are dense |
+    with those of `serving_default`; only with `transform`, and if all features are dense and have \
+    identifiers as names |
 
     A model with one output returns it as `outputs`; a dict of outputs keeps its names.
     Outputs of 16 bits (mixed precision) are served as float32.
@@ -173,7 +174,7 @@ def _tracked(model: keras.Model) -> tf.Module:
 def _serve(
     model: keras.Model, features_of: Parser, prepare: Prepare | None
 ) -> dict[str, Signature]:
-    """Returns `serving_default` and, if all features are dense, also `predict_features`."""
+    """Returns `serving_default` and, if a signature can take all features, `predict_features`."""
     names = input_names(model)
     specs: dict[str, tf.TypeSpec] = {}
 

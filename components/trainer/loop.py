@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 # Training batches, or a function that returns batches from `start` on.
 TrainData: TypeAlias = tf.data.Dataset | Callable[..., tf.data.Dataset]
 
-# Maximum number of steps that `fit` runs at once if no callback of the user examines each step.
+# Number of steps that `fit` runs at once if there are no callbacks and `compile` does not set it.
 _STEPS_AT_ONCE = 50
 
 

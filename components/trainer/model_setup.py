@@ -19,8 +19,7 @@ logger = logging.getLogger(__name__)
 
 BuildModel = Callable[[], keras.Model]
 
-# Name of a weight in a model saved by `export_model`, made from its index among the model's
-# weights.
+# Name of a weight in a model that `export_model` saved, from its index among the model's weights.
 _KEY = "weights/{}/.ATTRIBUTES/VARIABLE_VALUE"
 _EMBEDDINGS = "/embeddings"
 

@@ -96,7 +96,7 @@ def shared_data(data: tf.data.Dataset) -> tf.data.Dataset:
 def _one_step(
     train_step: Callable[[Any], dict[str, tf.Tensor]], strategy: tf.distribute.Strategy
 ) -> Any:
-    """Returns a `tf.function` that trains on one batch; two loops call it, so it is traced once."""
+    """Returns a `tf.function` that trains on one batch, traced once for both loops that call it."""
 
     @tf.function(autograph=False, reduce_retracing=True)
     def step(batch: Any) -> tf.Tensor:

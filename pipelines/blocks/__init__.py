@@ -1,4 +1,4 @@
-"""Parts that all pipelines share, one per module."""
+"""Parts of pipelines, one per module."""
 
 import lazy_loader
 

@@ -26,8 +26,8 @@ def decision_threshold(
 
     The result is None if no option is set, or if no row is of the second class.
 
-    Of all thresholds that separate rows, the result is the highest that reaches the recall, or the
-    threshold with the least cost. The search sorts the rows once.
+    With `options.recall`, the result is the highest threshold that reaches this recall. Otherwise
+    it is the threshold with the least cost: a false alarm costs 1, a miss `options.miss_cost`.
 
     Args:
         labels: Class numbers, 0 or 1, [rows].
@@ -40,8 +40,8 @@ def decision_threshold(
     order = np.argsort(-probabilities, kind="stable")
     falling = probabilities[order]
     hits = np.cumsum(labels[order] == 1)
-    # Rows with equal probability get the same prediction, so only the last of them can be a
-    # threshold.
+    # Rows with equal probability get the same prediction, so a threshold cannot lie between them,
+    # only after the last of them.
     places = np.flatnonzero(np.append(falling[1:] < falling[:-1], True))
     if options.recall is not None:
         place = places[np.argmax(hits[places] >= options.recall * positives)]
@@ -49,6 +49,6 @@ def decision_threshold(
         alarms = places + 1 - hits[places]
         missed = positives - hits[places]
         place = places[np.argmin(alarms + float(options.miss_cost or 0) * missed)]
-    # The threshold is half-way between the probabilities of the chosen row and the next, because a
-    # probability may differ in its last digit when served.
+    # The threshold is half-way between the probabilities of the chosen row and the next (0 after
+    # the last row), because a probability may differ in its last digit when served.
     return float(falling[place : place + 2].sum()) / 2

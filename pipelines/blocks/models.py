@@ -45,7 +45,8 @@ def table_model(
         deep.append(inputs[NUMBERS_XF])
     if categories:
         inputs[CATEGORIES_XF] = keras.Input((len(categories),), name=CATEGORIES_XF, dtype="int64")
-        # All columns share one embedding table, in which each column has its own range of rows.
+        # In the wide and in the deep part, all columns share one embedding table, in which each
+        # column has its own range of rows.
         first_row = [0, *itertools.accumulate(categories[:-1])]
         rows = inputs[CATEGORIES_XF] + keras.ops.convert_to_tensor(first_row, dtype="int64")
         ids = sum(categories)

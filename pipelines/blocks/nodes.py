@@ -16,7 +16,7 @@ from penstock.pipelines.blocks.resolvers import span_range
 
 # Shares of the splits. `_BY_HASH` divides the rows by the hash of a feature or of the whole row.
 # Its split `test` is held out: no epoch, threshold or blessing is chosen by its rows. `_BY_TIME` is
-# for a column of times: eval has the rows from `ingest.split_at` on.
+# for a column of times: eval has the rows from `ingest.split_at` on, whatever the shares are.
 _BY_HASH = {"train": 4, "eval": 1, HELD_OUT: 1}
 _BY_TIME = {"train": 2, "eval": 1}
 

@@ -113,7 +113,7 @@ def training_pipeline(
         condition = Cond(retrain[0].outputs["retrain"].future()[0].value == YES)
 
     # Output: Examples of the spans to train on, for Transform, Pack, Tuner and Trainer; other nodes
-    # read the newest span
+    # read only the span of this run
     span = getattr(config, "span", -1)
     spans = [last_spans(example_gen, config.last_spans, span)] if config.last_spans > 1 else []
     span_examples = spans[0].outputs["examples"] if spans else examples

@@ -131,8 +131,8 @@ def date_parts(inputs: Columns, formats: Mapping[str, str]) -> tf.Tensor:
             the date; a text that is not a date counts as missing.
 
     Returns:
-        float32 [batch, 8 * len(formats)]: the days at mean 0 and variance 1, 1.0 for each missing
-        date, then sine and cosine of month, weekday and time of day.
+        float32 [batch, 8 * len(formats)]: the days scaled to mean 0 and variance 1, 1.0 for each
+        missing date, then sine and cosine of month, weekday and time of day.
     """
     if not formats:
         return _side_by_side(inputs, (), tf.float32)
@@ -157,7 +157,7 @@ def category_ids(inputs: Columns, sizes: Mapping[str, int]) -> tf.Tensor:
         sizes: Number of the most frequent values in each column that get an id of their own.
 
     Returns:
-        int64 [batch, len(sizes)]; the ids of a column are below `category_sizes(sizes)`.
+        int64 [batch, len(sizes)]; `category_sizes(sizes)` has the number of ids of each column.
     """
     ids = [_ids(inputs[name], name, size) for name, size in sizes.items()]
     return _side_by_side(inputs, ids, tf.int64)
@@ -189,7 +189,7 @@ def _label(column: Column, classes: Sequence[str]) -> tf.Tensor:
 def image_classes(
     inputs: Columns, *, image: str = names.ENCODED, label: str = names.LABEL
 ) -> dict[str, tf.Tensor]:
-    """A `preprocessing_fn` that returns image and label unchanged, and lists the classes.
+    """A `preprocessing_fn` that returns image and label unchanged; writes the vocabulary `CLASSES`.
 
     Args:
         inputs: Raw features by name; [batch, 1] or sparse [batch, <=1], int64 or string.
@@ -197,8 +197,8 @@ def image_classes(
         label: Name of the feature with the class, a whole number.
 
     Returns:
-        A dict of the stored image and the label, int64 [batch, 1], which is named as in its
-        `Target`.
+        The stored image, its height and width if the data has them, and the label, int64
+        [batch, 1], under the name `transformed_name(label)`.
     """
     number = dense_column(inputs[label])
     text = tf.strings.as_string(number)

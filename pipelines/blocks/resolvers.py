@@ -46,7 +46,7 @@ def base_model(examples: BaseChannel) -> Resolver:
 
 
 def latest_blessed(candidate: BaseChannel) -> Resolver:
-    """Returns a resolver of `model` and `model_blessing`: the latest blessed of earlier runs."""
+    """Returns a resolver of `model`, the latest blessed one of earlier runs, and its blessing."""
     return _blessed(LatestOtherBlessedModelStrategy, candidate=candidate).with_id("Baseline")
 
 

@@ -27,7 +27,7 @@ def predict_rivals(
 ) -> dict[str, np.ndarray]:
     """Returns each rival's predictions: float64 [rows, classes], or [rows] for a regression.
 
-    The result is empty if all training labels are equal, or if there are fewer than 20 rows.
+    The result is empty if all training labels are equal, or if there are fewer than 20 of them.
 
     Args:
         train: Features of the training rows, [rows, columns]; floats or whole numbers.
@@ -70,7 +70,8 @@ def _trees(y: np.ndarray, target: Target) -> Any:
 
     is_quantity = target.task == "regression"
     kind = HistGradientBoostingRegressor if is_quantity else HistGradientBoostingClassifier
-    # The stratified split for early stopping needs two rows of each class.
+    # The stratified split for early stopping needs two rows of each class, and more validation rows
+    # than classes.
     counts = np.unique(y, return_counts=True)[1]
     can_stop = is_quantity or (counts.min() > 1 and len(counts) < 0.2 * len(y))
     # These settings were the best of eight on the 20 tables of docs/real_tables.md. Ids in the

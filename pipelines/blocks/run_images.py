@@ -25,8 +25,8 @@ from penstock.pipelines.blocks.target import Target
 from penstock.pipelines.blocks.training import train_and_compare
 from penstock.pipelines.blocks.training_options import read_options
 
-# Each unused class number costs an output of the model; labels such as 20261121 are not class
-# numbers.
+# Limit on unused class numbers, each of which costs an output of the model. It rejects labels such
+# as 20261121, which are not class numbers.
 _MOST_UNUSED = 1000
 
 
@@ -51,8 +51,8 @@ def train_images(
         label: Name of the feature with the class, as in `image_classes`.
 
     Raises:
-        DataError: The model is no better than a constant, the classes are not numbered from 0, or
-            `train` or `export_model` raised it.
+        DataError: The model is no better than a constant, the numbers or names of the classes are
+            wrong, or `train` or `export_model` raised it.
         UsageError: `train` or `export_model` raised it.
     """
     join_workers()

@@ -87,7 +87,7 @@ class TableData:
 
 
 def train_tables(fn_args: FnArgs, targets: Sequence[Target], build_model: BuildModel) -> None:
-    """Trains a model, compares it with the best constant, and exports it.
+    """Trains a model, compares it with simpler models, and exports it.
 
     In addition to the signatures of `export_model`, the SavedModel has `serve_columns` for named
     columns.
@@ -99,7 +99,8 @@ def train_tables(fn_args: FnArgs, targets: Sequence[Target], build_model: BuildM
             `model`, and returns a compiled model with one output per target.
 
     Raises:
-        DataError: The model is no better than a constant, or `train` or `export_model` raised it.
+        DataError: The model does not beat the config's `must_beat`, or `train` or `export_model`
+            raised it.
         UsageError: `train` or `export_model` raised it.
     """
     join_workers()

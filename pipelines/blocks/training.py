@@ -42,8 +42,8 @@ from penstock.pipelines.runs.rivals import (
 # With this number of rows, the difference of two losses is accurate to well below a percent of the
 # losses; comparing all rows would cost as much as a second evaluation.
 _MAX_ROWS = 50_000
-# Maximum number of values (rows times columns) on which rivals are fitted, because with more values
-# trees would take seconds.
+# Maximum number of values (rows times columns) on which rivals are fitted; it limits the time of
+# trees on wide tables.
 _MAX_VALUES = 4_000_000
 _LEAST = 1e-7  # trees may give the label's class a probability of 0
 
@@ -61,8 +61,8 @@ def train_and_compare(
 
     These are a constant and, if `fitting_input` is given, models fitted on its rows.
 
-    Returns None on a worker that is not the chief, and in a trial of the Tuner, which trains only
-    for its record.
+    Returns None on a worker that is not the chief, and in a trial of the Tuner, which needs only
+    the record of the training.
     """
     require_two_classes(options.decide, targets)
     config = fn_args.custom_config
@@ -133,10 +133,11 @@ def compare_with_rivals(
     train_data: tf.data.Dataset | None = None,
     decide: DecideOptions | None = None,
 ) -> list[Beaten]:
-    """Compares a model with each target's best constant in one pass over `(features, label)`.
+    """Compares a model with each target's best constant on the first 50,000 rows of `eval_data`.
 
-    With `train_data`, also fits a linear model and boosted trees on it, and compares with these.
-    With `decide`, the threshold of each binary target is chosen on the rows of `eval_data`.
+    With `train_data`, also fits a linear model and boosted trees on its first rows, and compares
+    the model with them. With `decide`, the threshold of each binary target is chosen on the rows of
+    the comparison. Both datasets yield batches `(features, label)`.
     """
 
     def judge(features: Any, label: Any) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
@@ -181,7 +182,7 @@ def _comparable(features: Mapping[str, Any]) -> dict[str, int]:
 
 
 class _Rows(NamedTuple):
-    """Rows of a split as arrays: `features` by name, the other fields by the label's name."""
+    """Rows of a split as arrays: `features` by name, the other arrays by the label's name."""
 
     features: dict[str, np.ndarray]
     labels: dict[str, np.ndarray]

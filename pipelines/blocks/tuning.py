@@ -1,8 +1,9 @@
 """The `tuner_fn` of TFX's Tuner: trains with random options of `search_space`, keeps the best.
 
-A trial runs the package's own `run_fn`, up to the end of its training. The drawn values depend only
-on the seed, and a trial's folder depends only on its data and options. So a search that was killed
-draws the same values again, reads the records of finished trials, and resumes the unfinished one.
+A trial runs the pipeline's `run_fn` up to the end of the training. The drawn values depend only on
+the seed, and a trial's folder depends only on its data, base model and options. So a search that
+was killed draws the same values again, reads the records of finished trials, and resumes the
+unfinished one.
 """
 
 import posixpath
@@ -44,8 +45,8 @@ class _Search(BaseTuner):
         oracle = RandomSearchOracle(
             objective, trials, seed=seed, max_consecutive_failed_trials=trials + 1
         )
-        # KerasTuner's own records of trials are overwritten, because finished trials are read from
-        # their own folders.
+        # KerasTuner's records of trials are overwritten, because finished trials are read from the
+        # folders that `_record` chooses.
         where = {"directory": fn_args.working_dir, "overwrite": True}
         super().__init__(oracle, search_space(config["run_fn"]), **where)
 
@@ -67,7 +68,7 @@ class _Search(BaseTuner):
             self._failure = str(error)
             activity.tell(f"{title}: {error}", is_milestone=True)
             raise FailedTrialError(self._failure) from error
-        except Exception as error:  # KerasTuner would run the next trial
+        except Exception as error:  # otherwise KerasTuner would run the next trial
             raise FatalError(str(error)) from error
         activity.tell(f"{title}: {self._objective} {score:.4f}", is_milestone=True)
         return {self._objective: score}

@@ -70,7 +70,7 @@ def ingest(
         The manifest of the written shards.
 
     Raises:
-        DataError: The data is bad; nothing is left at `output`.
+        DataError: The data is bad; nothing new is left at `output`.
         UsageError: An option or `output` cannot be used.
     """
     from penstock.components.engine.tasks import task_engine
@@ -86,7 +86,7 @@ def ingest(
 
 
 class Command(ManyOptions):
-    """The command `ingest` with the flags of the kind of source that `--kind` names."""
+    """The command `ingest` with the flags of the kind of source, which `_kind_in` finds."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         kind = _kind_in(args)

@@ -122,7 +122,8 @@ def init(
 
     Raises:
         DataError: The data has nothing to learn from; the message gives the reason.
-        UsageError: The folder exists, its name is taken, or an option does not fit the data.
+        UsageError: The folder exists, its name cannot be the name of a new Python package, or an
+            option does not fit the data.
     """
     options = StarterOptions(
         targets=(target,) if isinstance(target, str) else tuple(target),

@@ -1,4 +1,4 @@
-"""The `penstock` command: names, help and exit codes; each command has a module of its own.
+"""The `penstock` command: names, help and exit codes of all commands.
 
 Exit codes: 0 done; 1 the data is bad or the run failed, with the reason on stderr; 2 wrong use; 130
 interrupted by Ctrl-C or SIGTERM.

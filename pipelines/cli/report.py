@@ -63,7 +63,7 @@ def report(
     root: str = "runs",
     overwrite: bool = False,
 ) -> ReportPage:
-    """Write one self-contained HTML page that shows a run of any TFX pipeline, or compares runs.
+    """Writes one self-contained HTML page that shows a run of any TFX pipeline, or compares runs.
 
     Args:
         *runs: Folder, metadata file or id of each run; by default the newest run. Two to four runs
@@ -84,7 +84,8 @@ def report(
         raise UsageError(f"at most {MOST_RUNS} runs fit beside each other, got {len(runs)}")
     if out is not None:
         check_file(out, overwrite=overwrite)
-    # The metadata store, TensorFlow and Matplotlib take seconds to import.
+    # The metadata store, TensorFlow and Matplotlib take seconds to import, so wrong arguments are
+    # reported before that.
     from penstock.pipelines.runs.stores import locate
 
     with noise_to_log():

@@ -79,8 +79,8 @@ def run(pipeline: str = HERE, options: Mapping[str, Any] | None = None) -> "RunS
     Args:
         pipeline: `taxi`, `digits`, or a dotted path such as `my_package.pipeline:create_pipeline`;
             by default the pipeline of the package in the working directory.
-        options: Config options to change, by name; nested options are mappings: `{"root":
-            "runs/mine", "train": {"max_steps": 80}}`.
+        options: Config options to change, by name; nested options are mappings:
+            `{"root": "runs/mine", "train": {"max_steps": 80}}`.
 
     Returns:
         Summary of the run: rows read, metrics, and the pushed model.
@@ -98,8 +98,8 @@ def _run_spans(
 ) -> None:
     """Runs a pipeline once for each span, in order, and stops at the first failure.
 
-    In a range, spans with a finished run are skipped. If runs depend on earlier spans, none is
-    skipped after a span that ran.
+    In a range, spans with a finished run are skipped. If runs depend on earlier spans, no span is
+    skipped after one that ran.
     """
     from penstock.pipelines.runs.spans import check_spans, parse_spans, run_spans
 
@@ -205,7 +205,6 @@ def _run(name: str, changes: Mapping[str, Any], noise: Noise, progress: Progress
 
 
 def _find(name: str, changes: Mapping[str, Any]) -> PipelineFactory:
-    """Finds a pipeline, after importing libraries whose objects are not cleaned up at exit."""
     _import_libraries()
     return find_pipeline(name, changes)
 
@@ -214,6 +213,8 @@ def _find(name: str, changes: Mapping[str, Any]) -> PipelineFactory:
 def _import_libraries() -> None:
     """Imports a run's libraries once, before objects of the user's modules exist.
 
+    Garbage collection skips the objects of these libraries; it must not skip those of the user's
+    modules.
     The imports run in a thread of their own, which has no frames of the caller. Libraries keep the
     exceptions of failed imports; such an exception references all frames of its thread and the
     objects in these frames.

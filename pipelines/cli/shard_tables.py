@@ -88,7 +88,7 @@ def show_splits(out: Console, title: str, manifest: Manifest) -> None:
 
 
 def show_columns(out: Console, manifest: Manifest, output: str) -> None:
-    """Prints how packed columns are stored, and how missing values were filled."""
+    """Prints how packed columns are stored, and in how many rows a missing value was filled."""
     layout = PackedLayout.from_dict(manifest.packed or {}, output)
     columns = [
         (

@@ -21,7 +21,7 @@ _ROOMS = ("components", "pipelines")
 
 
 def code_digest(function: str) -> str:
-    """Returns the sha256 (hex) of the code behind `package.module.function`; does not import it.
+    """Returns the sha256 (hex) of the code of `package.module.function`, without importing it.
 
     The code is all Python files of the package; for a module without a package, those in its
     folder.

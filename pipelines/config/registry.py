@@ -25,8 +25,8 @@ PIPELINES = {
 # Names of the module and class of a config, in packages of `penstock init` and in the pipelines
 # above.
 _CONFIG_MODULE, _CONFIG = "config", "Config"
-# Part of the error that `tfx.orchestration.pipeline.Pipeline` raises for a long name; its other
-# errors are bugs.
+# Part of the ValueError that `tfx.orchestration.pipeline.Pipeline` raises for a long name. Any
+# other ValueError is a bug, and is raised unchanged.
 _NAME_TOO_LONG = "exceeds maximum allowed length"
 
 
@@ -125,7 +125,7 @@ def _load(path: str) -> Callable[..., Any]:
 
 
 def _required(function: Callable[..., Any]) -> list[str]:
-    """Returns the names of the parameters without a default; for a class, these are its fields."""
+    """Returns the names of the parameters, or of a dataclass's fields, that have no default."""
     parameters = inspect.signature(function).parameters.values()
     return [p.name for p in parameters if p.default is inspect.Parameter.empty]
 

@@ -46,7 +46,9 @@ class DigitsExampleGen(ShardedExampleGen):
 
 
 def write_digits(folder: Path) -> None:
-    """Writes the same bytes each time, labels last; does nothing if the labels file exists.
+    """Writes the images and then the labels; does nothing if the labels file exists.
+
+    The files have the same bytes each time.
 
     Raises:
         DataError: The folder cannot be written.

@@ -1,4 +1,4 @@
-"""Classes of the digits in the schema, for metrics; training uses the classes in the data."""
+"""Target of the digits, for the metrics; training reads the classes from the data instead."""
 
 from penstock.recipes import Target
 from penstock.training import image_features

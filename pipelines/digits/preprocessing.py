@@ -8,5 +8,5 @@ from penstock.recipes import preprocessing
 
 
 def preprocessing_fn(inputs: Mapping[str, tf.Tensor | tf.SparseTensor]) -> dict[str, tf.Tensor]:
-    """Return image and label unchanged, and list the classes, as `image_classes` does."""
+    """Returns what `image_classes` returns: image and label unchanged."""
     return preprocessing.image_classes(inputs)

@@ -55,7 +55,7 @@ class ExecutorInput:
         return path
 
     def write_metadata(self, metadata: Mapping[str, Mapping[str, Any]]) -> None:
-        """Writes the metadata of output artifacts; the file of each artifact contains its `uri`."""
+        """Writes the metadata of output artifacts, and its entry `uri` to the artifact's file."""
         answer = {}
         for name, values in metadata.items():
             output = self._output(name)

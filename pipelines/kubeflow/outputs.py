@@ -32,7 +32,7 @@ _KINDS = {
     **dict.fromkeys(("Examples", "PackedExamples"), "Dataset"),
     **dict.fromkeys(("Model", "PushedModel"), "Model"),
 }
-# Properties of TFX artifacts that KFP does not show, and the length above which it shows no text.
+# Properties of TFX artifacts that are not passed to KFP, and the maximum length of a text that is.
 _INTERNAL = ("state", "tfx_version", "name", "is_external", "__is_null__", ROWS_PROPERTY)
 _MAX_CHARS = 200
 

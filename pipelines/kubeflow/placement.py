@@ -63,8 +63,8 @@ class Placement:
             not be 0.
         affinity: Requirements on the Kubernetes nodes of every pod; all must hold.
         image_pull_secrets: Names of the secrets with the login to the image's registry.
-        secret_env: Environment variables of every pod, by secret and its key: `{database: {user:
-            PENSTOCK_SQL_USER, password: PENSTOCK_SQL_PASSWORD}}`.
+        secret_env: Environment variables of every pod, by secret and its key:
+            `{database: {user: PENSTOCK_SQL_USER, password: PENSTOCK_SQL_PASSWORD}}`.
         pod_labels: Labels of every pod.
         pod_annotations: Annotations of every pod, such as the one of the GCS FUSE driver.
         image_paths: Folders of the image that a pipeline may name. Any other path that exists on

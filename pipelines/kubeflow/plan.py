@@ -196,9 +196,9 @@ def _group_nodes(nodes: Sequence[Node], alone: Collection[str]) -> list[list[Nod
     """Groups nodes, which are in topological order, into tasks in topological order.
 
     Each node gets a stage. A node's stage is later than the stage of each upstream node, or the
-    same if both nodes are light. A heavy node gets the earliest possible stage, and a light node
-    the latest possible one, so that light nodes gather in one stage. Connected light nodes of a
-    stage form a group.
+    same if both nodes are light. A node gets the earliest possible stage; but a light node that
+    other nodes wait for gets the latest possible one, so that light nodes gather in one stage.
+    Connected light nodes of a stage form a group.
     """
     light = {node.node_info.id: _is_light(node, alone) for node in nodes}
     stages: dict[str, int] = {}

@@ -85,13 +85,13 @@ def check_runs_in_container(ir: pipeline_pb2.Pipeline, node: pipeline_pb2.Pipeli
 
 
 def check_paths(ir: pipeline_pb2.Pipeline, placement: Placement, pipeline: str) -> None:
-    """Rejects local paths that are not on the volume, in a package or in `image_paths`.
+    """Rejects paths of this machine that are not on the volume, in a package or in `image_paths`.
 
     The image is expected to have the installed packages, the package of the `pipeline` (a dotted
     path) and the Python modules in the folder that contains this package, such as a `module_file`.
     """
     own, installed = _find_package(pipeline), _find_package("penstock").parent
-    # In an editable install, Penstock's rooms are outside site-packages.
+    # In an editable install, these folders of Penstock are outside site-packages.
     rooms = [installed / room for room in ("components", "pipelines", "schemas")]
     sites = [sysconfig.get_path(kind) for kind in ("purelib", "platlib")]
     in_image = [str(folder) for folder in (own, *rooms, *sites)]
@@ -103,7 +103,10 @@ def check_paths(ir: pipeline_pb2.Pipeline, placement: Placement, pipeline: str) 
 
 
 def check_changes(changes: Mapping[str, Any], placement: Placement) -> None:
-    """Rejects secrets and local paths in changed options, which the compiled file contains."""
+    """Rejects changed options that contain a secret, or a path that only this machine has.
+
+    The compiled file would contain these options.
+    """
     for field, value in _of_value(changes, ""):
         if kind := secret_kind(field, value):
             raise UsageError(_SECRET.format(field, kind))

@@ -36,7 +36,8 @@ from penstock.components.trainer.workers import join_workers
 
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _POLL_SECONDS = 5.0
-# Timeout for an API that does not answer, for example during an upgrade of the control plane.
+# Timeout for an API that does not answer, for example during an upgrade of the control plane, and
+# for the deletion of an earlier attempt's JobSet.
 _API_TIMEOUT_SECONDS = 300.0
 _LAST_LINES = 100
 _NO_RIGHTS = (

@@ -60,7 +60,7 @@ def predict(
             with the most effect on the prediction. For each of them, it shows by how much the row's
             value changes the prediction, compared with a typical value: the median or the most
             frequent text of the first 4,096 rows. To explain a batch, the model is called once more
-            for each of its columns.
+            with the batch, and once for each of its columns.
         overwrite: Whether to replace a file at `output`, even one that appears meanwhile.
         on_rows: Called with the number of predicted rows and the total, which is None if unknown.
 

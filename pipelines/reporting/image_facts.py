@@ -28,8 +28,8 @@ from penstock.pipelines.reporting.histograms import Bar
 MOST_READ = 2_000
 _SAMPLES = 24
 _KEPT = 8 * _SAMPLES
-# Pillow scales an image of more than `_LARGEST_BYTES` down to `_THUMBNAIL_PIXELS`; without Pillow,
-# the image is left out.
+# Pillow scales an image of more than `_LARGEST_BYTES` down to `_THUMBNAIL_PIXELS` a side; without
+# Pillow, the image is not shown.
 _THUMBNAIL_PIXELS = 96
 _LARGEST_BYTES = 24_576
 _MIME = {"JPEG": "jpeg", "PNG": "png", "GIF": "gif", "BMP": "bmp", "WebP": "webp"}

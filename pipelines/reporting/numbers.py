@@ -19,7 +19,10 @@ def compact(value: float | None) -> str:
 
 
 def metric(value: float | None, name: str) -> str:
-    """Formats a metric with the same number of decimals in every row: `0.9010`, `1.0000`."""
+    """Formats a metric with four decimals, such as `0.9010`; "" for None and NaN.
+
+    Counts, and numbers of at least 10,000 or closer to 0 than 0.0001, are formatted by `compact`.
+    """
     if value is None or math.isnan(value):
         return ""
     is_count = name.endswith(("count", "steps", "second")) or abs(value) >= 10_000

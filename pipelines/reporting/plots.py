@@ -28,8 +28,9 @@ _VARIABLES = {
     _TWO: "var(--two)",
 }
 _COLOURS = (_ONE, _TWO)
-# Points are raster images, because vectors of many points would add megabytes to the page. Their
-# colours cannot be replaced, so this colour is readable on light and dark backgrounds.
+# Points of rows and slices are raster images, because vectors of many points would add megabytes to
+# the page. Their colours cannot be replaced, so this colour is readable on light and dark
+# backgrounds.
 _RASTER = "#4a86e0"
 # Style of the line on which the points of a perfect model lie.
 _AIM = {"color": _MUTED, "linewidth": 1, "linestyle": (0, (4, 3))}
@@ -204,7 +205,7 @@ def decision_plot(
     x_label: str,
     y_label: str,
 ) -> Markup:
-    """Plots a curve over all thresholds in the unit square and marks the decision threshold."""
+    """Plots the points of thresholds as a curve, and marks the point of the decision threshold."""
     with _axes(x_label, y_label, inches=_SQUARE) as (figure, axes):
         axes.plot(*zip(*points, strict=True), color=_ONE, linewidth=1.8)
         axes.plot(*mark, color=_TWO, marker="o", markersize=7)

@@ -42,7 +42,7 @@ class NodeSummary:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """Results of a run; a field is None if its node is missing or did not run."""
+    """Results of a run; a field is None or empty if its node is missing or did not run."""
 
     pipeline: str
     run_id: str
@@ -110,7 +110,7 @@ def summarize(facts: Report, report: str | None = None) -> RunSummary:
 
 
 def show_summary(summary: RunSummary, out: Console | None = None) -> None:
-    """Print the summary, by default on stdout."""
+    """Prints the summary, by default on stdout."""
     out = out or console()
     _print_data(out, summary)
     _say(out, "ledger", *ledger_lines(summary.ledger))

@@ -51,7 +51,7 @@ class Beaten:
     classes: tuple[str, ...] = ()
     # Empty for images, or if there is nothing to fit
     rivals: tuple[Rival, ...] = ()
-    # Number of rows by class, and number of those for which the model predicts this class
+    # Number of rows of each class, and number of these rows for which the model predicts the class
     class_rows: tuple[int, ...] = ()
     found_rows: tuple[int, ...] = ()
     # Threshold for two classes, if it was chosen on these rows: the least probability of the second

@@ -58,7 +58,7 @@ def run_and_hold_rows(run: Callable[[Any], Any], info: Any) -> Any:
         ) from error
     finally:
         if os.getpid() != own:
-            os._exit(1)  # a process that the node's code left behind must not continue the run
+            os._exit(1)  # a process that the node's code has forked must not continue the run
     if not output.execution_result.code:
         hold_rows(info, output)
     return output

@@ -39,7 +39,7 @@ _GIT_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class RunNote:
-    """Note of a run: its command quoted for a shell, options as JSON, nodes' upstream nodes.
+    """Note of a run: its command quoted for a shell, its options, the upstream nodes of each node.
 
     `code` is the commit of the user's code, followed by `-dirty` if there were changes; the empty
     string outside git.

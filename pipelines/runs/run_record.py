@@ -32,7 +32,7 @@ class NodeRun:
     """One attempt of a node in a run."""
 
     node: str
-    state: str  # a value of `_STATES`
+    state: str  # a value of `_STATES`, or `unknown`
     seconds: float
     outputs: Sequence[mlmd.Artifact]
     inputs: Sequence[mlmd.Artifact] = ()

@@ -14,7 +14,7 @@ _FINGERPRINT = "input_fingerprint"
 
 
 def parse_spans(text: str) -> range:
-    """Returns the spans of `5`, `3..7` or `2026-01-03..2026-01-09`; dates become days since 1970.
+    """Parses spans such as `5`, `3..7` or `2026-01-03..2026-01-09`; dates become days since 1970.
 
     Raises:
         UsageError: The text has another form, or the last span is before the first.

@@ -128,7 +128,7 @@ def find_run(what: str | None, stores: Sequence[MetadataStore]) -> Place:
 
 
 def locate(what: str | None, root: str) -> Place:
-    """Returns the run that a command-line argument names: by folder, store or id, or the newest.
+    """Returns the run that an argument names by folder, store or id; without it, the newest run.
 
     Searches `root` unless `what` is a path or an address.
     """

@@ -39,7 +39,7 @@ class ColumnLook:
     nulls: int = 0
     # Values, with bytes as texts, and their frequencies, the most frequent first
     counts: tuple[tuple[str | int | float, int], ...] = ()
-    # One of `DATE_FORMATS`; None if the column has no dates
+    # One of `DATE_FORMATS` in `blocks/preprocessing.py`; None if the column has no dates
     date_format: str | None = None
 
     @property

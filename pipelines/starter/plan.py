@@ -14,7 +14,7 @@ from penstock.pipelines.starter.look import ImagesLook, TableLook
 
 _TRAIN_SHARE = 2 / 3
 _CACHED_ROWS, _CACHED_IMAGE_BYTES = 1_000_000, 1 << 30
-# Maximum number of steps of a first run: minutes, not hours, on a few cores.
+# Maximum number of steps of a first run, unless one epoch has more: minutes on a few cores.
 _MAX_STEPS_TABLE, _MAX_STEPS_IMAGES = 20_000, 3_000
 _EPOCHS = 30
 # On small data an epoch is several passes, because the evaluation after each epoch costs time.
@@ -83,7 +83,7 @@ def _bounds(target: Target, look: ColumnLook) -> tuple[str, float, float]:
     """Returns a metric, its threshold, and the largest worsening that is allowed.
 
     The threshold is just better than the value that the best constant reaches on the sample or, for
-    AUC, two standard errors better.
+    AUC, two standard errors better but at most `_MAX_CHANCE_AUC`.
     """
     values, counts = zip(*look.counts, strict=True)
     labels = [target.classes.index(name) for name in look.class_names] if target.classes else values

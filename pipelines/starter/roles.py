@@ -21,6 +21,7 @@ _MAX_TEXT_CLASSES = 200
 _MAX_TEXT_SHARE = 0.5
 _MAX_VOCABULARY = 1000
 # Categories that have fewer rows than this get a common id, because so few rows are mostly noise.
+# In small samples, the limit is lower (`_frequent`).
 _MIN_CATEGORY_ROWS = 5
 _MIN_ID_ROWS = 50
 _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
@@ -37,7 +38,7 @@ _POSITIVE = ("yes", "true", "1", "y", "t", "positive", "on")
 # Endings of the names of columns that number the rows, if the values are whole numbers without
 # duplicates.
 _NUMBERING = re.compile(r"(?i)(id|num|nr|no|number|seqn?|key|code|index|row)$")
-# A column of whole numbers without duplicates only numbers the rows if random values in the same
+# A column of whole numbers without duplicates counts as row numbers if random values in the same
 # range would include at least this many pairs of equal values (`_numbers_rows`).
 _MIN_EXPECTED_PAIRS = 2
 
@@ -249,11 +250,11 @@ def names_things(look: ColumnLook) -> bool:
 
 
 def _numbers_rows(look: ColumnLook) -> bool:
-    """Returns whether a column of whole numbers without duplicates only numbers the rows.
+    """Returns whether the values of a column are row numbers: whole numbers without duplicates.
 
-    This is the case if its name ends like the name of an id, or if random whole numbers between its
-    minimum and maximum would probably include equal values: among n random values out of w whole
-    numbers, about n (n - 1) / 2w pairs are equal.
+    In addition, there must be at least `_MIN_ID_ROWS` values, and the name must end like the name
+    of an id, or random whole numbers between minimum and maximum would probably include equal
+    values: among n random values out of w whole numbers, about n (n - 1) / 2w pairs are equal.
     """
     if not look.is_whole or not look.distinct == look.present >= _MIN_ID_ROWS:
         return False

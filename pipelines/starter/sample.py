@@ -20,7 +20,7 @@ def write_sample(folder: Path) -> list[Path]:
     """Writes the files; returns the sorted paths of the files and folders in the folder.
 
     Raises:
-        UsageError: The folder is not empty.
+        UsageError: The path is a file, or a folder that is not empty.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder}: is there already; expected a new or an empty folder")

@@ -14,7 +14,7 @@ from penstock.recipes import ModelFacts, TableModelOptions, table_model, train_t
 
 
 def build_model(facts: ModelFacts, options: TableModelOptions) -> keras.Model:
-    """Build and compile the model with the sizes of `config.Config.model`.
+    """Builds and compiles the model with the sizes in `config.Config.model`.
 
     Inputs: `numbers_xf` float32 [batch, 6] and `categories_xf` int64 [batch, 9].
     Output: float32 [batch, 1], the probability that the passenger tips well.
@@ -33,5 +33,5 @@ def search_space(hp: Any) -> dict[str, Any]:
 
 
 def run_fn(fn_args: FnArgs) -> None:
-    """Train, require the model to be better than a constant, and export."""
+    """Trains a model, requires it to be better than a constant prediction, and exports it."""
     train_tables(fn_args, [features.TARGET], build_model)

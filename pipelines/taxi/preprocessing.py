@@ -15,7 +15,7 @@ from penstock.recipes import preprocessing as columns
 
 
 def preprocessing_fn(inputs: Mapping[str, tf.Tensor | tf.SparseTensor]) -> dict[str, tf.Tensor]:
-    """Turn raw features into the model's inputs and the label.
+    """Turns raw features into the model's inputs and the label.
 
     Args:
         inputs: Raw features by name; [batch, 1] or sparse [batch, <=1]; int64, float32 or string.

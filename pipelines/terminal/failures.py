@@ -10,7 +10,7 @@ _OWN_ERROR = re.compile(r"^penstock\.[\w.]+Error: ", re.MULTILINE)
 _FULL_DISK = re.compile(r"(/\S+)[;:] No space left on device")
 _BEAM_STEP = re.compile(r" \[while running '[^']*'\]$")
 
-# A message is one line for a log, not a whole stack of Beam or TensorFlow.
+# Messages are cut to this length, because Beam and TensorFlow put whole stacks into some of them.
 _MAX_MESSAGE_CHARS = 1000
 
 

@@ -21,8 +21,7 @@ from typing import NoReturn
 
 EXIT_CODE = 130
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-# Maximum number of seconds for cleaning up and for the last work, such as the report of `penstock
-# run`.
+# Maximum number of seconds for cleaning up and for the last work, such as the report of a run.
 _MAX_SECONDS = 10.0
 
 _came = False

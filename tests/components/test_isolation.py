@@ -84,7 +84,7 @@ def test_columns_keep_their_own_values_in_a_loaded_model_and_in_a_frozen_one(sav
 
 
 def test_columns_keep_their_own_values_in_a_session_of_a_saved_model(saved):
-    """This is how TensorFlow Serving runs models."""
+    """TensorFlow Serving runs models in a session."""
     with tf.compat.v1.Session(graph=tf.Graph()) as session:
         model = tf.compat.v1.saved_model.loader.load(session, ["serve"], saved)
         signature = model.signature_def["serve"]

@@ -92,7 +92,7 @@ def run_checks(chosen: Mapping[str, Callable[[], str]], title: str) -> tuple[lis
 
 
 def heading(cluster: Cluster) -> str:
-    """Returns the versions in the heading of the table."""
+    """Returns the heading of the table: the versions of the cluster and the image."""
     version = json.loads(cluster.kubectl("version", "-o", "json"))["serverVersion"]["gitVersion"]
     node = json.loads(cluster.kubectl("get", "nodes", "-o", "json"))["items"]
     runtime = node[0]["status"]["nodeInfo"]["containerRuntimeVersion"] if node else "no node"

@@ -71,7 +71,7 @@ class Cluster:
     def overlay(
         self, name: str, *, namespace: str, components: tuple[str, ...] = (), mariadb: bool = False
     ) -> str:
-        """Returns the objects of an overlay as YAML, with the images that a user fills in."""
+        """Returns the objects of an overlay as YAML; their images are `image` and `mariadb`."""
         with tempfile.TemporaryDirectory() as folder:
             shutil.copytree(REPOSITORY / "k8s", f"{folder}/k8s")
             if mariadb:

@@ -1,7 +1,7 @@
 """A pipeline in local containers: Docker in place of a cluster, a folder in place of a volume.
 
-The tests need a Docker daemon, the image (`make image`), and a Python that has kfp, which `make
-test-image` installs.
+The tests need a Docker daemon, the image (`make image`), and a Python that has kfp, which the
+command `make test-image` installs.
 """
 
 import json

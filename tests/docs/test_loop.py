@@ -1,4 +1,4 @@
-"""The tutorial of the loop, word for word: from serving to the second push."""
+"""The tutorial of the loop, word for word, and the gate of docs/loop.md in a package of `init`."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`python docs/hooks/draw.py` draws the pictures of README and docs/architecture.md."""
+"""`python docs/hooks/draw.py` draws the SVGs of README and docs/architecture.md."""
 
 import importlib.util
 from pathlib import Path

@@ -64,7 +64,7 @@ def cut_in_a_record(shard):
 
 
 def altered_with_right_checksums(shard):
-    """Exchanges two records: size, number and checksums stay the same."""
+    """Exchanges two records: the file's size, and their number and checksums, stay the same."""
     if shard.suffix == ".arrow":  # the ids of two rows are exchanged
         data = shard.read_bytes()
         first, second = (int(n).to_bytes(8, "little") for n in _ids(shard))

@@ -1,4 +1,4 @@
-"""Runs of the taxi pipeline that are killed or told to stop inside each of their nodes."""
+"""Runs of the taxi pipeline that are killed or told to stop inside their nodes and epochs."""
 
 import json
 import random

@@ -1,8 +1,8 @@
 """Commands that are killed, or told to stop, before each of their renames.
 
-After each interruption, the old or the new output exists and is complete. If folders cannot be
-exchanged, `recover` may have to restore the old output first. Repeating the command gives the
-result of an uninterrupted command, and nothing else is left.
+After each interruption, the output is the old or the new one, and is complete; if there was no old
+one, it may be missing. If folders cannot be exchanged, `recover` may have to restore the old output
+first. Repeating the command gives the result of an uninterrupted command, and nothing else is left.
 """
 
 import os

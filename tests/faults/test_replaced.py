@@ -1,6 +1,6 @@
 """Outputs that another process replaces (`--overwrite`) while they are read.
 
-A reader either gives only the old rows, or ends with one line that names the shard.
+A reader gives only old rows; if it cannot read them all, it ends with a line that names the shard.
 """
 
 import itertools

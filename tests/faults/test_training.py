@@ -1,4 +1,4 @@
-"""A training that is killed, told to stop, and left without space for its checkpoints."""
+"""A training that is killed, told to stop, or left without space for its checkpoints."""
 
 import signal
 from pathlib import Path

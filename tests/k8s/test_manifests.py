@@ -187,7 +187,7 @@ def users_own(render, tmp_path, **changes):
 def test_egress_of_runs_is_limited_to_what_they_use(overlays, render, tmp_path):
     """Runs reach DNS, KFP, and the Kubernetes API in private networks.
 
-    They reach the internet only if allowed.
+    They reach the internet only with the kustomize component `internet`.
     """
     for name, rule in egress(overlays):
         assert "to" in rule or name == "penstock-runs"
@@ -252,7 +252,7 @@ def test_role_of_runs_is_what_kfp_and_argo_need(overlays):
 
     In argo-workflows v4.1, `workflow/executor/taskresult.go` creates and patches
     workflowtaskresults. In `backend/src/v2` of pipelines 2.17, `config/env.go` reads the configmap
-    kfp-launcher, `objectstore` reads the secret in it, `component/launcher_v2.go` reads the
+    kfp-launcher, `objectstore` reads the secret that it names, `component/launcher_v2.go` reads the
     launcher's pod, and `driver` reads the workflow.
     """
     for name, objects in overlays.items():
@@ -345,7 +345,7 @@ def test_overlays_of_shared_namespaces_bind_pods_of_runs_only(overlays):
             for one in overlays[overlay]
             if one["kind"] == "NetworkPolicy"
         }
-        # KFP labels every user's runs with v2_component.
+        # The label v2_component alone would also select other users' runs: KFP gives it to all.
         assert selected == {"penstock-runs": RUN_LABELS, **others}
     assert {one["metadata"]["namespace"] for one in overlays["single-node"]} == {"kubeflow"}
 

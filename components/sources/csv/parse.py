@@ -1,7 +1,7 @@
 """Converts rows of delimited text to typed Arrow columns with Arrow's own CSV reader.
 
-Arrow divides rows into fields and converts whole columns. Values are examined one by one only in
-columns of numbers, and only if Arrow refuses a value or could misread it (`0x10` as 16).
+Arrow divides rows into fields and converts whole columns. The values of a column are examined one
+by one only if Arrow refuses a number or could misread it (`0x10` as 16), or if text is not UTF-8.
 """
 
 from codecs import BOM_UTF8
@@ -34,7 +34,7 @@ from penstock.components.tfrecord.feature_kind import FeatureKind
 class RowParser:
     """Parser of rows whose fields are the columns `names`, in that order.
 
-    A wanted column that is not in `names` is null in all rows.
+    A column that is in `columns` but not in `names` is null in all rows.
     """
 
     names: tuple[str, ...]
@@ -63,7 +63,7 @@ class RowParser:
         quoted: bool,
         on_invalid: Callable[[Any], None] = lambda row: None,
     ) -> tuple[dict[str, pa.Array], bool]:
-        """Returns those `columns` that rows contain, by name, as unconverted binary arrays.
+        """Returns those `columns` that are in `names`, by name, as unconverted binary arrays.
 
         Also returns whether all of `data` is UTF-8. Rows with another number of fields than `names`
         are left out; `on_invalid` receives Arrow's description of each.

@@ -2,8 +2,8 @@
 
 A label file names an image by its path below the input, by its file name, or by its file name
 without extension. One of these three rules applies to all rows: the one by which the most rows
-find an image.
-docs/images.md describes the forms of label files and the column names that are recognised.
+find an image. docs/images.md describes the forms of label files and the column names that are
+recognised.
 """
 
 import json
@@ -96,7 +96,7 @@ def label_by_folder(images: Sequence[FoundFile], class_names: Names | None) -> L
 def label_by_file(
     images: Sequence[FoundFile], table: LabelTable, options: Images, class_names: Names | None
 ) -> Labels:
-    """Labels each image by its row of a label file; raises DataError if rows conflict."""
+    """Labels each image by its row in a label file; raises DataError if rows conflict."""
     taken = find_columns(table, options)
     row_of_image, missing, rule = _match(images, table, taken.file)
     numbers, texts = _classes(table, taken, class_names)

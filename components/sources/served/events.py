@@ -196,7 +196,7 @@ def _items(body: Any, by_row: str, by_column: str) -> list[Any]:
 
 
 def _row(one: Any) -> Row:
-    """Returns the columns of a row: an object, a serialized Example, or an object with just one."""
+    """Returns a row's columns; the row is an object of columns, or holds one serialized Example."""
     is_object = isinstance(one, dict) and set(one) != {"b64"}
     values = list(one.values()) if is_object else [one]
     if len(values) == 1 and (example := _example(_decoded(values[0]))):
@@ -207,7 +207,7 @@ def _row(one: Any) -> Row:
 
 
 def _example(value: Any) -> Row:
-    """Returns the columns of a serialized Example; empty for other values or no features."""
+    """Returns the columns of a serialized Example; an empty dict for any other value."""
     message: Any = parse_example(value) if isinstance(value, bytes) else None
     if message is None:
         return {}

@@ -1,7 +1,7 @@
 """Logs of a served model as a `Source`: joins requests, responses and later labels into rows.
 
 The joined rows are staged as Parquet in the workspace, from which each worker then reads a part.
-Memory grows with the number of labels and the number of requests that wait for their response.
+Memory grows with the number of labels, and of requests and responses that are not yet matched.
 """
 
 from collections import Counter

@@ -33,8 +33,7 @@ from penstock.components.sources.sql.options import Sql
 from penstock.components.sources.staging import ROWS_AT_ONCE, StagedSource, stage
 from penstock.components.tfrecord.feature_kind import ARROW_TYPES, FeatureKind
 
-# Maximum number of places at which the rows can be divided into parts for workers. The places, and
-# so the shards, do not depend on the number of parts.
+# Maximum number of places at which the rows can be divided into shards.
 _MOST_PLACES = 4096
 
 

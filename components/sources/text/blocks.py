@@ -119,7 +119,7 @@ class Splitter:
 
     @property
     def _most(self) -> int:
-        """Size, including the line end, at which a row is too long."""
+        """Number of bytes after which a row that has not ended is too long."""
         return self.max_row_bytes + (2 if self.delimiter is None else 0)
 
     def blocks(self, buffer: bytes, offset: int, *, last: bool) -> list[RowBlock]:

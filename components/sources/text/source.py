@@ -133,8 +133,9 @@ class TextSource(FileSource[TextFile]):
     ) -> tuple[list[tuple[int, bytes, Any]], list[RejectedRow]]:
         """Returns number, bytes and parsed value of each good line, and the rejected lines.
 
-        `parse` gets a line, without its end (LF or CRLF), and the line's offset in the file. If it
-        raises a ValueError, the arguments are the reason and, if a column is at fault, the column.
+        `parse` gets a line, without its end (LF or CRLF), and the line's offset in the file. A
+        ValueError that it raises has as arguments the reason and, if a column is at fault, the
+        column.
         """
         most, offset = self.splitter.max_row_bytes, block.offset
         found, rejected = list[tuple[int, bytes, Any]](), list[RejectedRow]()

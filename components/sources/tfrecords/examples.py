@@ -23,10 +23,10 @@ from penstock.components.tfrecord.recovery import recover
 from penstock.components.tfrecord.sharding import split_dir
 from penstock.components.tfrecord.unlisted import check_unlisted, require_example
 
-# Maximum number of rows that are decoded together, and maximum number of their bytes.
+# A batch of rows that are decoded together ends at this number of rows or of bytes.
 BATCH_ROWS = 4096
 BATCH_BYTES = 2**24
-# Name and kind (INT, FLOAT, BYTES) of each feature to read; empty reads all.
+# Name and kind (INT, FLOAT, BYTES) of each feature in the rows; empty if unknown.
 Kinds = frozenset[tuple[str, str]]
 # Reads the rows of a shard as Arrow columns, a few thousand rows at a time.
 ReadShard = Callable[[str, Shard, Kinds], Iterator[pa.RecordBatch]]

@@ -24,7 +24,8 @@ from penstock.components.tfrecord.unlisted import missing_members
 def listed_shards(inputs: Sequence[str], files: Sequence[str]) -> dict[str, Shard]:
     """Returns manifest entries by the file's `identity`.
 
-    Raises DataError if a listed file is missing or differs from its entry.
+    Raises DataError if files are not those that a manifest lists, or if a numbered set without a
+    manifest is incomplete. Digests are not compared.
     """
     shards: dict[str, Shard] = {}
     whole = False
@@ -47,7 +48,7 @@ def listed_shards(inputs: Sequence[str], files: Sequence[str]) -> dict[str, Shar
 
 
 def require_listed(files: Iterable[ScannedFile], shards: Mapping[str, Shard]) -> None:
-    """Raises DataError if the digest of a scanned file differs from its manifest's."""
+    """Raises DataError if a scanned file has another digest than its manifest entry."""
     for file in files:
         shard = shards.get(identity(file.path))
         if shard and shard.sha256 != file.content.digest.hex():

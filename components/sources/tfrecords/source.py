@@ -36,7 +36,7 @@ from penstock.components.tfrecord.example_proto import has_sequences, is_example
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.tfrecord.records import Record, RecordReader, in_batches
 
-# Number of records between two places at which reading may begin; each place costs 16 bytes.
+# Number of records between two places at which reading may begin.
 _RECORDS_A_CHECKPOINT = 256
 # A compressed file can only be read from its beginning. If eight workers read an eighth each, the
 # file is decompressed 4.5 times in all; if one worker read the whole file, seven of eight shards
@@ -96,7 +96,7 @@ class TFRecordFile(ScannedFile):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TFRecordSource(FileSource[TFRecordFile]):
-    """TFRecord files whose records were all checked.
+    """TFRecord files; the checksums of all records were checked.
 
     Columns are the features of the records; for SequenceExamples, those of the context. If most
     records have a feature list, all are read as SequenceExamples. Otherwise a SequenceExample is
@@ -104,7 +104,7 @@ class TFRecordSource(FileSource[TFRecordFile]):
     """
 
     options: TFRecord
-    step_kinds: Mapping[str, FeatureKind]  # Kind of each feature list.
+    step_kinds: Mapping[str, FeatureKind]  # Kind of the steps in each feature list.
 
     def row_start(
         self, file: TFRecordFile, at: int, before: RowStart | None, parts: int

@@ -19,8 +19,8 @@ _DTYPE = "float32"
 class Augmentation(keras.layers.Layer):
     """Layer that augments images in training and otherwise returns them unchanged.
 
-    Keras' own layers would also draw random numbers in serving, and a SavedModel cannot contain the
-    state of their generators.
+    Some of Keras' layers, such as RandomHue, would draw random numbers in serving, too, and a
+    SavedModel cannot contain the state of their generators.
 
     Input and output: float32 [batch, height, width, channels], 0..255.
 

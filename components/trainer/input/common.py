@@ -132,7 +132,7 @@ _OF_THE_OP = re.compile(r"^\{\{.*?\}\} |Name: <unknown>, | \[Op:\w+\]")
 
 
 def _require_examples(files: InputFiles) -> None:
-    """Raises DataError for a SequenceExample.
+    """Raises DataError for a record that is not a `tf.train.Example`.
 
     Checks only the first records of a remote file, or of a file that ingest has checked.
     """

@@ -91,7 +91,7 @@ class Input(ABC):
         uint8, vocabulary ids are int32, and lists are a `tf.SparseTensor`.
 
         Args:
-            source: The folder of all splits, or patterns such as `[FOLDER/Split-NAME/*]`.
+            source: The folder of all splits, or a list of one pattern, `[FOLDER/Split-NAME/*]`.
             options: Batch size, shuffling and speed.
             label: Same as in `rows`.
             columns: Features to read besides the label; None reads all. Columns that are not read
@@ -207,8 +207,8 @@ def rows_in(dataset: tf.data.Dataset) -> int | None:
 def damage_in(*datasets: tf.data.Dataset | None) -> str | None:
     """Returns the first fault in the files of datasets from `Input`: file, record and reason.
 
-    Local files are searched for damaged bytes. If there are none, files of rows, local or remote,
-    are searched for a record that does not fit the spec.
+    Local files are searched for damaged bytes. If no damage is found, files of rows, local or
+    remote, are searched for a record that does not fit the spec.
 
     The search reads every byte, so call it only after a failure of tf.data, whose errors do not
     name the file.

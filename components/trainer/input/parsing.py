@@ -19,7 +19,8 @@ Parser: TypeAlias = Callable[[tf.Tensor], dict[str, Any]]
 def parser(spec: Spec, feature_lists: Spec | None = None) -> Parser:
     """Returns a function from serialised records, a string tensor [rows], to features by name.
 
-    The shapes of the features, where `longest` is the length of the longest list in the batch:
+    The shapes of the features, where `longest` is the length of the longest list in the batch, and
+    `steps` is the largest number of steps:
 
     | spec of the feature | in an Example or a context | in a feature list |
     |---|---|---|

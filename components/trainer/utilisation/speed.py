@@ -33,7 +33,7 @@ _PART_OF_STEPS = 50
 
 
 class Meter:
-    """Meter of a training's CPU use and GPU load after its first step, and of its last calls."""
+    """Meter of a training: CPU use and GPU load after its first step, durations of last calls."""
 
     def __init__(self) -> None:
         self._began: _CpuSeconds | None = None
@@ -120,7 +120,7 @@ def _parts(calls: Sequence[tuple[int, float]]) -> tuple[float, ...]:
 
 
 class _CpuSeconds:
-    """CPU seconds used so far by this process with its children, and by its whole cgroup."""
+    """CPU seconds used so far by this process and its ended children, and by its whole cgroup."""
 
     def __init__(self) -> None:
         self.wall = time.perf_counter()

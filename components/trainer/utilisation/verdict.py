@@ -34,7 +34,7 @@ _WIDE, _SHORT_SECONDS = 0.3, 30.0
 class Speed:
     """Durations and CPU use of a training's steps, without the first step, which is compiled."""
 
-    run_seconds: Sequence[float]  # mean seconds per step of about ten equal parts of the run
+    run_seconds: Sequence[float]  # mean seconds per step in each of about ten parts of the run
     kept_seconds: Sequence[float]  # the same for calls that repeat the step on one kept batch
     steps: int  # number of steps of the run that were timed
     cores: float  # number of cores that this process may use

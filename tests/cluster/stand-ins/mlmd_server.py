@@ -1,4 +1,4 @@
-"""MLMD's gRPC server, in place of Google's image, with the C++ store of MLMD's Python wheel."""
+"""MLMD's gRPC service, in place of Google's image, with the C++ store of MLMD's Python wheel."""
 
 import sys
 import time

@@ -74,7 +74,7 @@ def test_the_same_bytes_as_in_process(dataflow, taxi_csv, tmp_path, penstock):
     options = IngestOptions(shards=ShardOptions(shards=4))
     job = IngestInput(str(taxi_csv), splits=SplitOptions())
     here = ingest([job], tmp_path / "here", options)
-    # Newer versions of Beam use HTTP only for an endpoint on `localhost`, and gRPC for any other.
+    # Some versions of Beam use HTTP only for an endpoint on `localhost`, and gRPC for any other.
     options = (*OPTIONS, f"dataflow_endpoint=http://localhost:{dataflow.server_port}")
     told = (part for option in options for part in ("--dataflow", option))
     script = tmp_path / "penstock.py"

@@ -46,7 +46,7 @@ def test_error_analysis_of_a_regression_has_worst_row_and_importance(tmp_path):
     found = look_at(rows, lambda x: 2 * x[:, None], tmp_path)
     assert found["task"] == "regression"
     assert found["labels"] is None
-    # The standard error of the mean squared error, which is 2500 in one row and 0 in the other 39.
+    # The standard error of the mean of 40 squared errors: one is 2500, and the others are 0.
     assert found["squared_errors"] == {
         "overall": pytest.approx(2500 * (39 / 40**2) ** 0.5 / 40**0.5)
     }

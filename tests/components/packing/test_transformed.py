@@ -1,4 +1,4 @@
-"""Packing raw Examples through a TransformGraph gives the same bytes as transformed Examples."""
+"""Packing raw Examples through a TransformGraph gives the bytes of packed transformed Examples."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Computed orders of rows, compared with simulated trainings that read them."""
+"""Orders of rows: simulated passes with interruptions, and TensorFlow's permutation of a window."""
 
 import itertools
 import random

@@ -341,8 +341,8 @@ def test_mixed_precision_and_xla_of_the_model_train_as_well(run, toy, kind):
 
 @pytest.mark.slow
 def test_a_loss_that_is_not_finite_stops_in_float16_too(run, toy):
-    # With float16, Keras skips every step whose gradients are not finite. Without the guard against
-    # such a loss, the training would run to its end without learning.
+    # With float16, Keras skips every step whose gradients are not finite. If `train` did not check
+    # the loss, the training would run to its end without learning.
     data = toy.dataset().map(lambda x, y: (x, tf.fill([8, 1], np.nan)))
     with pytest.raises(DataError, match="the loss became nan at step 1; nothing is exported"):
         run(mixed(toy, "float16", jit_compile=False), train_data=data.repeat())

@@ -66,7 +66,7 @@ def model(ids=5, units=3):
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
-    """A trained model, and a folder with its SavedModel and a graph of the same vocabulary."""
+    """A trained model, and a folder with its SavedModel and a graph with the same vocabulary."""
     folder = tmp_path_factory.mktemp("base")
     trained = model()
     trained.fit({"id": np.ones((8, 1))}, np.ones((8, 1)), verbose=0)

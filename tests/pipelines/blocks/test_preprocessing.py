@@ -97,8 +97,8 @@ def test_boolean_numbers_reads_usual_words(made):
 
 def test_date_parts_of_each_format(made):
     first, second, third, _ = made["dates"]
-    # Each row has the days and missing flags of two dates, then, for both dates, sine and cosine of
-    # month, weekday and time of day.
+    # The columns come in pairs, one for each of the two dates: days, missing flags, then the sine
+    # and the cosine of month, weekday and time of day.
     assert [row[2:4] for row in made["dates"]] == [[0, 0], [0, 0], [1, 1], [1, 0]]
     february, thursday = 2 * math.pi / 12, 2 * math.pi * 4 / 7
     assert first[4] == pytest.approx(math.sin(february), abs=1e-6)

@@ -1,4 +1,4 @@
-"""If a text names an option, the command has that option."""
+"""Each option or flag that a text in the code names exists in the command that may print it."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""The command itself: errors as one line, and answers that need no heavy imports."""
+"""The command itself: errors as one line, and the files that the user's modules leave open."""
 
 import subprocess
 import sys

@@ -191,7 +191,7 @@ def test_spans_run_in_order_stop_at_a_failure_and_go_on(server, file, capsys):
 
 @pytest.fixture
 def cluster(server, kubeconfig, monkeypatch):
-    """Argo's nodes, which `server`, named in a kubeconfig, serves as the Kubernetes API."""
+    """The nodes of Argo's workflow; `server` serves them as the API of a kubeconfig's cluster."""
     nodes, answer = {}, server.answer
 
     def with_workflows(method, path, body):
@@ -210,7 +210,7 @@ def _pod(name, phase, message):
 
 
 def test_wait_says_what_pods_wait_for(server, file, cluster, capsys):
-    """Argo's `getPendingReason` copies the pods' reasons; a refused pod has the API's message."""
+    """Argo copies the pods' reasons (`getPendingReason`); for a refused pod, the API's message."""
     image = "ErrImagePull: manifest unknown"
     # For a task that may be retried, a cluster gives the pods names of this form.
     cluster["1"] = _pod("root(0).trainer(0).executor(0)", "Pending", image)

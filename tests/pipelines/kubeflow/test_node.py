@@ -224,7 +224,7 @@ def test_retry_of_a_task_with_several_nodes_goes_on_at_the_one_that_failed(nodes
 
 
 def test_runs_a_compiled_file_as_kubeflow_would(nodes, monkeypatch):
-    """Runs the tasks in the file's order, with its arguments; fills placeholders like KFP."""
+    """Runs each task after those it depends on; fills in the placeholders as KFP does."""
     file = nodes.root / "small.yaml"
     monkeypatch.syspath_prepend(str(USER_CODE))
     monkeypatch.setenv("SMALL_PIPELINE_ROOT", str(nodes.root))

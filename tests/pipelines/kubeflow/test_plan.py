@@ -1,4 +1,4 @@
-"""Before compilation, an error names a node that cannot run in a container of its own."""
+"""Errors that name a node that cannot run in a container, and the nodes that share a task."""
 
 from random import Random
 

@@ -109,7 +109,7 @@ def test_another_graph_than_the_compiled_one_is_refused(recipe):
 
 
 def test_a_run_of_a_span_reads_it_and_the_window_that_ends_with_it(tmp_path):
-    """`penstock submit --spans` starts one run per span, from the blessed model's weights."""
+    """`penstock submit --spans` starts such a run for each span."""
     changes = {"data": f"{tmp_path}/{{SPAN}}/*.csv", "last_spans": 3, "start_from": "blessed"}
     changes["parameters"] = ["span"]
     ir = build_ir(find_pipeline("taxi", changes), {})

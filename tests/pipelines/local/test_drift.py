@@ -1,4 +1,4 @@
-"""Data that drifts from the last blessed run's data, which TFX's resolver finds, stops a run."""
+"""Data that drifts from the last blessed run's data stops a run; TFX's resolver finds that data."""
 
 from pathlib import Path
 

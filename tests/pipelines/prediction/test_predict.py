@@ -1,4 +1,4 @@
-"""A small model that is pushed by hand, and rows for it."""
+"""Predictions by a small model, which the tests export, for rows in files."""
 
 from types import SimpleNamespace
 

@@ -71,7 +71,7 @@ def epoch(number, **metrics):
 
 @pytest.fixture(scope="module")
 def whole(runs_in, tmp_path_factory):
-    """Facts and page of a run that has data in every section; the data contains HTML markup."""
+    """Facts and page of a run that has data in most sections; the data contains HTML markup."""
     tmp_path = tmp_path_factory.mktemp("whole")
     runs = runs_in(tmp_path)
     write = runs.write_records

@@ -55,7 +55,7 @@ def test_taxi(taxi_run):
     assert {"tips", "trip_start_timestamp"} <= set(look.unused)
     (unused,) = re.findall(r"Without any effect: ([^.]*)", page)
     assert "trip_start_timestamp" in unused
-    assert "tips" not in unused  # this is the target itself
+    assert "tips" not in unused  # the label is made from it
     assert [bar.label for bar in look.balance] == ["small tip", "big tip"]
 
 
@@ -111,7 +111,7 @@ def test_digits(digits_run):
 
 
 def test_a_pipeline_of_tfx_alone(tmp_path, penstock):
-    """The run has no ingest, training loop, note or runner of ours, and a store named as in TFX."""
+    """All nodes and the runner are TFX's; there is no note, and the store is named as in TFX."""
     chosen = random.Random(1)
     means = {0: (38.8, 18.3, 190, 3700), 1: (48.8, 18.4, 196, 3730), 2: (47.5, 15, 217, 5076)}
     (tmp_path / "data").mkdir()

@@ -1,4 +1,7 @@
-"""Damaged artifacts in a run of small nodes, which read all files of a split as TFX's nodes do."""
+"""Damaged Examples and pushed models in runs of small nodes.
+
+A node that reads Examples reads all files of a split, as TFX's nodes do.
+"""
 
 import os
 import shutil

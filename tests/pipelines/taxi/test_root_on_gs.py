@@ -13,7 +13,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 @pytest.fixture
 def store(tmp_path):
-    """The stand-in for Google's store."""
     server = GoogleStore(tmp_path)
     yield server
     server.close()

@@ -44,7 +44,7 @@ def make_numbers(
 
 
 @component
-def Trainer(  # noqa: N802  # the class name by which placement knows what trains
+def Trainer(  # noqa: N802  # the GPU is for nodes whose class has this name
     numbers: InputArtifact[Examples],
     model: OutputArtifact[Model],
 ):

@@ -1,4 +1,4 @@
-"""Loopback servers that fail on demand: moto's S3 behind a proxy, Google's API, a web server."""
+"""Loopback servers that fail on demand: a proxy to moto's S3, a Google stand-in, a web server."""
 
 import http.client
 import os

@@ -69,7 +69,7 @@ def spark(cluster):
 
 
 def test_an_executor_killed_and_a_task_run_twice(spark, s3, proxy, tmp_path):
-    """Kills partition 1's first attempt; partition 2's first attempt waits for a second attempt."""
+    """Kills partition 1's executor once; partition 2's first attempt waits for a second attempt."""
     killed, second = tmp_path / "killed", tmp_path / "second"
 
     def trouble(batches):

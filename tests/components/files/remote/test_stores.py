@@ -1,4 +1,4 @@
-"""Google's store, replaced by a server of our own that implements the store's JSON API."""
+"""Google Cloud Storage, replaced by a server in these tests that implements its JSON API."""
 
 import pytest
 

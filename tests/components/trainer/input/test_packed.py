@@ -59,7 +59,7 @@ def images(tmp_path_factory):
 
 @pytest.fixture(params=["rows", "images"])
 def either(request, packed, images):
-    """Packed rows, or packed images; the batches of both are copied in groups."""
+    """The folder of packed rows, or of packed images."""
     return packed if request.param == "rows" else images
 
 
