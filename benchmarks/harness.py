@@ -227,7 +227,7 @@ def require_packages(option: str, python: str, packages: Sequence[str]) -> None:
 
 
 def median(runs: Sequence[Measured]) -> Measured:
-    """Returns the median of each figure, and the words of the last run."""
+    """Returns the median of each number; texts in `extra` are those of the last run."""
     numbers = [one.name for one in fields(Measured) if one.name != "extra"]
     extra = {
         key: value if isinstance(value, str) else statistics.median(r.extra[key] for r in runs)  # type: ignore[type-var]

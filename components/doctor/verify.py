@@ -236,8 +236,9 @@ class _Examples(Look):
     def findings(self, name: str) -> tuple[list[str], list[str]]:
         """Returns faults and notes.
 
-        SequenceExamples are a fault only if they are at most half of all Examples and
-        SequenceExamples, because a SequenceExample without lists looks like an Example.
+        A mix of Examples and SequenceExamples is a fault, except if most of them are
+        SequenceExamples: the others may then be SequenceExamples without lists, which look like
+        Examples.
         """
         faults, notes = [], []
         if self._note:

@@ -55,7 +55,9 @@ class Written(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SparkRows(Source):
-    names: tuple[str, ...]  # Spark gets numbers instead, as a dot in a name selects a struct field
+    # Names of the columns. In Spark, the columns are named by their positions, because Spark takes a
+    # dot in a name for access to a field of a struct.
+    names: tuple[str, ...]
     non_finite: str
     place: str = ""
     batches: Iterable[pa.RecordBatch] = ()  # can be read only once

@@ -1,6 +1,6 @@
 """Rows that can be read only once and in order, staged as Parquet to be read in parts.
 
-Rows are converted while they are read. The last column of a staged file is null for a good row; for
+The rows are converted to the types of their columns before they are staged. The last column of a staged file is null for a good row; for
 a rejected row it is JSON of (column, reason, raw row).
 """
 

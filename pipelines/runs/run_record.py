@@ -76,7 +76,10 @@ def is_set(artifact: mlmd.Artifact | None, name: str) -> bool:
 
 
 def serving_problems(run: RunRecord) -> tuple[str, ...]:
-    """Returns why ServingCheck or InfraValidator rejects the model, each reason in one line."""
+    """Returns ServingCheck's reasons for rejecting the model, one line each.
+
+    InfraValidator stores no reasons, so one line says that the reason is unknown.
+    """
     blessing = run.artifact("InfraBlessing")
     if blessing is None or is_set(blessing, "blessed"):
         return ()

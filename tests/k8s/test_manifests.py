@@ -109,8 +109,8 @@ def test_flink_cluster_fits_the_engine_options():
     assert flink["image"].startswith(f"docker.io/library/flink:{engine.flink_version}-")
     beside = flink["taskManager"]["podTemplate"]["spec"]
     main, pool = beside["containers"]
-    # The securityContext of this container is in the podTemplate of all pods. So the containers of
-    # both templates must be merged by name, not by position.
+    # The securityContext of this container is in the podTemplate of all pods. So the operator must
+    # merge the containers of that podTemplate with those of the task managers' by name.
     assert main.keys() == {"name", "env", "volumeMounts"}
     by_name = "kubernetes.operator.pod-template.merge-arrays-by-name"
     assert flink["flinkConfiguration"][by_name] == "true"

@@ -197,7 +197,10 @@ def _one_by_one(values: pa.Array, column: Column, options: Csv) -> tuple[pa.Arra
 
 
 def _number_text(text: str, column: Column, options: Csv) -> str | None:
-    """Returns `text` in a form that Arrow can cast; None for a null; ValueError for a fault."""
+    """Returns `text` in a form that Arrow can cast, or None for a null.
+
+    Raises ValueError if `text` is no number.
+    """
     stripped = text.strip(SPACES)
     if text in options.null_tokens or stripped in options.null_tokens:
         return None

@@ -66,7 +66,10 @@ def _most_common(counts: Mapping[str, Counter[FeatureKind]]) -> dict[str, Featur
 
 
 def misfit_step(payload: bytes, expected: Mapping[str, FeatureKind]) -> tuple[str, str] | None:
-    """Returns feature list and reason for the first step of an unexpected kind, or None."""
+    """Finds the first step whose values are of an unexpected kind.
+
+    Returns the name of its feature list and a description of the fault, or None without a fault.
+    """
     for name, kinds in step_kinds(parse_example(payload)):
         for kind in kinds:
             if kind is not expected.get(name, kind):

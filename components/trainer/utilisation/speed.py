@@ -48,8 +48,8 @@ class Meter:
     def add(self, steps: int, seconds: float) -> None:
         """Records a call into TensorFlow and the load of the GPUs."""
         self._steps, self._noted = self._steps + steps, self._noted + 1
-        # Short calls, such as the calls of one step that a callback needs, are counted together,
-        # because a single short call says little.
+        # Consecutive short calls are counted together, because a single short call says little.
+        # For example, a callback may need a separate call for each step.
         if self._calls and self._calls[-1][1] < CALL_SECONDS:
             before = self._calls.pop()
             steps, seconds = before[0] + steps, before[1] + seconds

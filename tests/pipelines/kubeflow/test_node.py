@@ -22,7 +22,7 @@ NODES = ("import_schema.v1", "last_schema", "make.numbers", "Trainer", "make_num
 
 
 class Nodes:
-    """Runs nodes of the small pipeline below one folder."""
+    """Runs nodes of `small_pipeline`, with their outputs and metadata in the folder `root`."""
 
     def __init__(self, penstock, ir, root):
         self.penstock, self.ir, self.root = penstock, ir, root
