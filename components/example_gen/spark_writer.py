@@ -55,7 +55,7 @@ class Written(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SparkRows(Source):
-    # Names of the columns. In Spark, the columns are named by their positions, because Spark takes a
+    # Names of the columns. In Spark, columns are named by their positions, because Spark takes a
     # dot in a name for access to a field of a struct.
     names: tuple[str, ...]
     non_finite: str

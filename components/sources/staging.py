@@ -1,7 +1,7 @@
 """Rows that can be read only once and in order, staged as Parquet to be read in parts.
 
-The rows are converted to the types of their columns before they are staged. The last column of a staged file is null for a good row; for
-a rejected row it is JSON of (column, reason, raw row).
+The rows are converted to the types of their columns before they are staged. The last column of a
+staged file is null for a good row; for a rejected row it is JSON of (column, reason, raw row).
 """
 
 import json

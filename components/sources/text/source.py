@@ -38,7 +38,8 @@ from penstock.components.sources.text.codec import TextStream, read_head
 from penstock.components.tfrecord.compression import Readable
 from penstock.components.tfrecord.sharding import MIB
 
-# The scan divides each file into cells of this number of bytes. It stores the place of the first row that begins in each cell.
+# The scan divides each file into cells of this number of bytes. It stores the place of the first
+# row that begins in each cell.
 CELL_BYTES = 8 * MIB
 # Number of bytes read beyond a cut to find the end of its row; a longer row takes further reads.
 _ROW_BYTES = 16 << 10
