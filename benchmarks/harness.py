@@ -151,7 +151,7 @@ def run(name: str, options: Any) -> dict[str, Any]:
         DataError: A contender failed.
     """
     module = load(name)
-    began = time.perf_counter()
+    began, measured_on = time.perf_counter(), machine()
     run_script(__file__, [name, json.dumps(asdict(options))], "making the data")
     comparisons, verdicts = [], []
     for number, group in enumerate(module.groups(options)):
@@ -169,7 +169,7 @@ def run(name: str, options: Any) -> dict[str, Any]:
         "comparisons": comparisons,
         "verdicts": verdicts,
         "seconds": time.perf_counter() - began,
-        "machine": machine(),
+        "machine": measured_on,
     }
 
 
@@ -239,7 +239,7 @@ def median(runs: Sequence[Measured]) -> Measured:
 
 
 def contender(name: str, measured: Measured, text: str = "") -> dict[str, Any]:
-    """Returns a contender's entry in the outcome: rate, CPU time per row or image, memory, note."""
+    """Returns a contender's entry in the outcome: rate, CPU time per unit, memory, note."""
     return {
         "name": name,
         "per_second": measured.rows / measured.wall_seconds,

@@ -47,8 +47,8 @@ class ColumnDiff:
         kinds: Type of the values on each side; None if the side has no value.
         missing: Share of rows without a value on each side, 0..1.
         distance: Distance of the values as in `GateOptions.max_drift`, 0..1.
-        new: Values of a text column that only the second side has, the most frequent first. Empty
-            if the first side's statistics do not list all of its values.
+        new: Values of a text column that occur only on the second side, the most frequent first.
+            Empty if the first side's statistics do not list all of its values.
     """
 
     column: str
@@ -169,8 +169,13 @@ def _new_values(old: FeatureStatistics, new: FeatureStatistics) -> Iterator[str]
 
 
 def _statistics(place: str, source: KindOptions | None, workers: int) -> Statistics:
-    if (stored := _stored(place)) is not None:
-        return stored
+    found = _stored(place) or _computed(place, source, workers)
+    if not found.num_examples:
+        raise DataError(f"{place}: has no rows to compare")
+    return found
+
+
+def _computed(place: str, source: KindOptions | None, workers: int) -> Statistics:
     with tempfile.TemporaryDirectory(prefix="penstock-diff-") as workspace:
         folder, split = _examples_folder(place)
         if folder is None:
@@ -178,10 +183,7 @@ def _statistics(place: str, source: KindOptions | None, workers: int) -> Statist
                 _require_data(Path(place))
             folder = os.path.join(workspace, "examples")
             _ingest(place, folder, source, workers)
-        found = _summarize(folder, split, workspace, workers)
-    if not found.num_examples:
-        raise DataError(f"{place}: has no rows to compare")
-    return found
+        return _summarize(folder, split, workspace, workers)
 
 
 def _stored(place: str) -> Statistics | None:

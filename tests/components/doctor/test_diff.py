@@ -75,6 +75,10 @@ def test_stored_statistics_stand_for_the_rows_of_their_split(tables):
         assert max(one.distance for one in found.columns) == 0
     with pytest.raises(DataError, match=r"text\.pb: is no file of statistics"):
         diff("text.pb", "a.csv")
+    statistics.datasets[0].num_examples = 0
+    file.write_bytes(statistics.SerializeToString())
+    with pytest.raises(DataError, match="stored: has no rows to compare"):
+        diff("stored", "a.csv")
 
 
 @pytest.mark.parametrize(
