@@ -31,6 +31,12 @@ def test_top_level_names():
     }
 
 
+def test_the_reference_lists_every_public_name():
+    page = (ROOT / "docs/reference/index.md").read_text()
+    members = page.partition("members: [")[2].partition("]")[0].split(", ")
+    assert sorted(members) == sorted(set(penstock.__all__) - set(ROOMS))
+
+
 @pytest.mark.parametrize("room", ROOMS)
 def test_every_public_name_is_documented(room):
     module = importlib.import_module(f"penstock.{room}")

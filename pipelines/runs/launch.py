@@ -91,11 +91,15 @@ def launch(
             ),
         },
     )
-    info = with_events(ir, node, launched.launch)
-    if info is None or not info.execution_id:
-        return NodeResult(State.SKIPPED)
-    with connection as handle:
-        return _result(handle, node_id, info.execution_id)
+
+    def launch_and_look() -> tuple[ExecutionInfo | None, NodeResult]:
+        info = launched.launch()
+        if info is None or not info.execution_id:
+            return info, NodeResult(State.SKIPPED)
+        with connection as handle:
+            return info, _result(handle, node_id, info.execution_id)
+
+    return with_events(ir, node, launch_and_look)
 
 
 def _result(handle: metadata.Metadata, node_id: str, execution_id: int) -> NodeResult:

@@ -12,7 +12,7 @@ import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from importlib.metadata import version
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from uuid import NAMESPACE_URL, uuid4, uuid5
 
@@ -31,24 +31,26 @@ _NAMESPACE = "OPENLINEAGE_NAMESPACE"  # as in OpenLineage's other integrations
 # Exec properties with addresses of data that nodes read.
 _SOURCES = ("input_base", "external_uri")
 
-Launch = Callable[[], ExecutionInfo | None]
+ResultT = TypeVar("ResultT")
+# Launches a node; returns what TFX's launcher returns, and the node's result.
+Launch = Callable[[], tuple[ExecutionInfo | None, ResultT]]
 
 
 def with_events(
-    ir: pipeline_pb2.Pipeline, node: pipeline_pb2.PipelineNode, launch: Launch
-) -> ExecutionInfo | None:
-    """Calls `launch` and returns its result; sends events if one of `_VARIABLES` is set."""
+    ir: pipeline_pb2.Pipeline, node: pipeline_pb2.PipelineNode, launch: Launch[ResultT]
+) -> ResultT:
+    """Calls `launch` and returns the node's result; sends events if one of `_VARIABLES` is set."""
     if not any(map(os.environ.get, _VARIABLES)):
-        return launch()
+        return launch()[1]
     events = _Events(ir, node.node_info.id)
     events.emit("START")
     try:
-        info = launch()
+        info, result = launch()
     except BaseException as error:
         events.emit("FAIL", error=" ".join(f"{type(error).__name__}: {error}".split()))
         raise
     events.emit("COMPLETE", info)
-    return info
+    return result
 
 
 class _Events:

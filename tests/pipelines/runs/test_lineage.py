@@ -8,6 +8,9 @@ import pytest
 from shared_runs import Record, small_pipeline
 from tfx.dsl.component.experimental.annotations import InputArtifact, Parameter
 from tfx.dsl.component.experimental.decorators import component
+from tfx.dsl.components.common.resolver import Resolver
+from tfx.dsl.input_resolution.strategies.latest_artifact_strategy import LatestArtifactStrategy
+from tfx.types.channel import Channel
 from tfx.types.standard_artifacts import Examples
 
 from penstock.components.errors import DataError, UsageError
@@ -76,6 +79,18 @@ def test_failed_node_says_why_without_secrets(run):
     message = last["run"]["facets"]["errorMessage"]["message"]
     assert "no answer" in message
     assert "secret@" not in message
+
+
+def test_node_that_finds_no_input_fails(tmp_path, monkeypatch):
+    monkeypatch.setattr(lineage._Events, "_is_silent", False)
+    for name, value in LineageOptions(file=str(tmp_path / "events")).variables.items():
+        monkeypatch.setenv(name, value)
+    earlier = Resolver(strategy_class=LatestArtifactStrategy, examples=Channel(type=Examples))
+    look = Look(examples=earlier.outputs["examples"], fault="")
+    with pytest.raises(NodeFailedError, match="'Resolver' failed"):
+        run_locally(small_pipeline("trips", tmp_path / "root", earlier, look), Record())
+    last = json.loads((tmp_path / "events").read_text().splitlines()[-1])
+    assert (last["job"]["name"], last["eventType"]) == ("trips.Resolver", "FAIL")
 
 
 def test_a_server_that_does_not_answer_is_one_warning(run, caplog, monkeypatch):
