@@ -2,7 +2,7 @@
 
 The waiting time is the time by which the steps take longer than the same steps on one stored batch.
 Without a GPU, the networks are small and share the cores with their input. The benchmark takes some
-ten minutes. Run it first on a new GPU.
+ten minutes. On a new GPU, run it before the other benchmarks.
 """
 
 from collections.abc import Callable, Mapping

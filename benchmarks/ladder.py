@@ -1,8 +1,9 @@
 """Measures the gain of each step from a naive reader to packed records, on a table and on images.
 
-Each step adds to the steps before it, except that the vectorised map replaces the parallel map, and
-that the cache stores the result of the parallel map. Some contenders also shuffle: tf.data tuned as
-well as possible, row Examples read by `Input.rows` (only on the table), and packed records.
+Each step up to the cache adds to the steps before it, except that the vectorised map replaces the
+parallel map, and that the cache stores the result of the parallel map. The other contenders also
+shuffle: tf.data tuned as well as possible, row Examples read by `Input.rows` (only on the table),
+and packed records.
 """
 
 from collections.abc import Callable
@@ -91,7 +92,7 @@ def cache(given: Input) -> Any:
 
 
 def tuned(given: Input) -> Any:
-    """Shuffles files and rows, parses in parallel and prefetches; the fastest pipeline found."""
+    """Parses in parallel, prefetches; the fastest pipeline found that shuffles files and rows."""
     import tensorflow as tf
 
     files = tf.data.Dataset.from_tensor_slices(given.files).shuffle(len(given.files))
@@ -155,10 +156,11 @@ def _read(step: Callable[[Any], Any], options: Options, *, images: bool, own: bo
     root = photos.root_of(options.images) if images else table.root_of(options.rows)
     given: Any = root if own else (image_input if images else table_input)(root)
     batches = iter(step(given))
+    # The checked pass also fills the cache of the step `cache`.
     if images:
         photos.check(batches, options.images, root, pixels=own)
     else:
-        table.check(batches, options.rows, root)  # also fills the cache of the step `cache`
+        table.check(batches, options.rows, root)
     read = reader(batches)
     return measure(lambda: read(options.seconds))
 

@@ -18,7 +18,7 @@ from penstock.benchmarks.harness import Measured, data_folder, make_once, measur
 from penstock.components.errors import DataError
 
 POSTS, POST_CHARACTERS = 4, 70
-# This number of users is made before the measurement, and written repeatedly.
+# Maximum number of users to make before the measurement; larger files repeat them.
 DISTINCT = 20_000
 BYTES = "bytes per user"
 JSON, PROTOBUF = "JSON lines", "protobuf"
@@ -152,7 +152,7 @@ def prepare(users: int) -> None:
 def write_users(way: Write, users: int) -> Measured:
     """Measures writing; the extra figure is the file's size in bytes per user."""
     made = made_users(min(users, DISTINCT))
-    user_message()  # builds the class now, so that this is not measured
+    user_message()  # imports protobuf now, so that this is not measured
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
         path = Path(folder, "users")
 

@@ -1,8 +1,8 @@
-"""Measures CPU and memory by stage of the taxi pipeline, TFX's and Penstock's, as the data grows.
+"""Measures CPU and memory by stage of TFX's and Penstock's taxi pipelines, as the data grows.
 
-TFX's own example is `taxi_pipeline_native_keras.py` of TFX's wheel. It runs with one Beam worker in
-the same process, which is fastest for this data. Both it and Penstock's pipeline read copies of the
-15,002 trips in the wheel, and both train 1,000 steps of 40 rows without early stopping.
+TFX's pipeline is the example `taxi_pipeline_native_keras.py` in TFX's wheel. It runs with one Beam
+worker in the same process, which is fastest for this data. Both pipelines read copies of the 15,002
+trips in the wheel, and both train 1,000 steps of 40 rows without early stopping.
 
     python benchmarks/scale.py --keep                                  some 20 minutes
     python benchmarks/scale.py --times 667 --only penstock --keep      10M trips by Penstock alone

@@ -1,7 +1,7 @@
 """Reads a table and trains on it, from CSV, TFX's stock input, row Examples and packed records.
 
 CSV is read by pandas and by TensorFlow. All contenders shuffle. The reading benchmark reads all 40
-columns. Training uses only the 32 numeric columns; no contender then reads the text columns.
+columns. For training, each contender returns only the 32 numeric columns.
 """
 
 import os

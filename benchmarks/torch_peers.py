@@ -108,7 +108,7 @@ def mapped_batches(root: Path) -> Iterator[Row]:
 
 
 def torch_rows(root: Path) -> Iterator[Row]:
-    """`TorchRows` in torch's DataLoader with its defaults; each batch has 40 columns by name."""
+    """`TorchRows` in a DataLoader without worker processes; each batch has 40 columns by name."""
     from torch.utils.data import DataLoader
 
     from penstock import Rows

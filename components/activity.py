@@ -62,7 +62,7 @@ _on_rows: OnRows = _uncounted
 
 
 def tell(text: str, *, is_milestone: bool = False) -> None:
-    """Reports the state of this process' work; without a listener, logs it as `paced` does."""
+    """Reports the state of this process' work to the listener, by default to the log."""
     _listener(Activity(text, is_milestone))
 
 
@@ -78,7 +78,7 @@ def listening(listener: Listener) -> Iterator[None]:
 
 
 def advance(rows: int) -> None:
-    """Counts rows that a task has processed; has no effect on other machines."""
+    """Counts rows that a task has processed; has no effect in tasks on other machines."""
     _on_rows(rows)
 
 

@@ -1,6 +1,6 @@
 """TFX components that turn outside data into sharded TFRecords and pushed models.
 
-The top level has the commands as functions, `Rows` and the errors. The submodules `sources`,
+The top level has most commands as functions, `Rows` and the errors. The submodules `sources`,
 `nodes`, `training`, `recipes` and `kubeflow` have the other public names. Names in all other
 modules are private. Names load on first use: `import penstock` alone imports no TensorFlow.
 """

@@ -1,5 +1,5 @@
 # The public names of the top level and the modules that define them. `__init__.py` loads each name
-# from this list on first use; type checkers and `code_digest` also read the list.
+# from this list on first use; type checkers also read the list.
 
 from . import kubeflow, nodes, recipes, sources, training
 from .components.doctor.verify import verify

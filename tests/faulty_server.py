@@ -62,7 +62,7 @@ class FaultyHandler(http.server.BaseHTTPRequestHandler):
 
 
 class QuietServer(http.server.ThreadingHTTPServer):
-    """A server that a test makes fail on purpose."""
+    """A server that prints no errors, because tests cause them on purpose."""
 
     daemon_threads = True
 

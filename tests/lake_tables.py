@@ -30,7 +30,7 @@ class Exported:
 
 
 def read(source, parts=2):
-    """The rows of a source, read by `parts` tasks; sorted by the column `id`, if there is one."""
+    """The rows of a source, read in `parts` parts; sorted by the column `id`, if there is one."""
     return sorted(rows_of(source, parts), key=lambda row: row.get("id", 0))
 
 

@@ -23,7 +23,7 @@ def refusal(path, options):
 
 
 def read_all(source, parts=1):
-    """The rows as dicts, read by `parts` tasks, and the reason of each rejected row."""
+    """The rows as dicts, read in `parts` parts, and the text of each rejected row."""
     runs = [source.part(run) for run in source.cut(parts)]
     batches = [batch for part, run in runs for batch in part.read(run)]
     assert sum(batch.rows_read for batch in batches) == source.rows
@@ -32,5 +32,5 @@ def read_all(source, parts=1):
 
 
 def rows_of(source, parts=1):
-    """The rows as dicts, read by `parts` tasks."""
+    """The rows as dicts, read in `parts` parts."""
     return read_all(source, parts)[0]

@@ -236,7 +236,7 @@ class _Column:
 
 
 class _Calls(nodes.Visitor):
-    """Turns TFT's operations into calls; raises NotInBatchesError at the first unknown one."""
+    """Turns TFT's operations into calls; raises NotInBatchesError at the first unsupported one."""
 
     def __init__(self, temporary: str, run_phase: Callable[[_Phase], list[Any]]) -> None:
         self._run_phase = run_phase
@@ -284,9 +284,9 @@ def _check_supported(operation: Any) -> None:
         raise NotInBatchesError("a vocabulary that is shuffled or no text file")
 
 
-# Each function below computes an operation on short lists: it takes the operation and the elements
-# of each input, and returns elements; if the operation has several outputs, it returns one element
-# per output.
+# Each function below, except the helper `_merged`, computes an operation on short lists. It takes
+# the operation and the elements of each input, and returns elements; if the operation has several
+# outputs, it returns one element per output.
 
 
 def _packed_merge(operation: Any, given: list[Any]) -> list[Any]:

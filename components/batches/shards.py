@@ -26,8 +26,8 @@ Result = TypeVar("Result")
 # batches of 1,000.
 _BATCH_ROWS = 32_768
 _SAMPLE_ROWS, _SAMPLE_BYTES, _SAMPLE_PLACES = 100_000, 2**26, 20
-# Number of results that are merged at once; merging in pairs would copy the accumulators, including
-# tables of distinct values, at every merge.
+# Number of results that are merged at once; merging in pairs would copy the merged accumulators,
+# which include tables of distinct values, for every result.
 _MAX_UNMERGED = 16
 
 

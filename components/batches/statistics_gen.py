@@ -98,7 +98,7 @@ class BatchStatisticsGen(component.StatisticsGen):
     texts above 1 KiB count as one value, and all texts that are not UTF-8 as another.
 
     TFDV's own pipeline computes all statistics if there is a `label_feature`, a slice, a sample
-    rate, a result in partitions, or weights for some features only. The log and the artifact's
+    rate, several result partitions, or weights for some features only. The log and the artifact's
     property `not_in_batches` say why.
     """
 

@@ -78,8 +78,9 @@ def inspect(
 ) -> InspectReport:
     """Inspects a TFRecord file, a folder of files, or the files that match a glob.
 
-    Parses at most `max_records` records and 64 MiB over all files, from the start of each file; if
-    `max_records` is None, parses everything. Keeps up to `samples` distinct values per feature.
+    Parses up to about `max_records` records or 64 MiB over all files, and at least the first record
+    of each file; if `max_records` is None, parses everything. Keeps up to `samples` distinct values
+    per feature.
     """
     survey = _Survey(samples)
     in_all = (math.inf,) * 3

@@ -1,4 +1,4 @@
-"""Reads a file once: checks size, digest and checksums, and passes each record to a `Look`."""
+"""Reads a file: checks size, digest and checksums, and passes each TFRecord record to a `Look`."""
 
 import os
 from collections.abc import Callable, Iterator

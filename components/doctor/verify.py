@@ -117,7 +117,7 @@ def verify(path: str, *, on_progress: OnProgress | None = None) -> Report:
 def walk(
     path: str, new_look: Callable[[int], Look], on_progress: OnProgress | None = None
 ) -> Report:
-    """Reads all files at a path once, as `verify` describes; `inspect` calls it as well.
+    """Reads the files at a path that `verify` checks; `inspect` calls this function as well.
 
     `new_look` gets the number of files and returns the `Look` for the records of one file.
     """

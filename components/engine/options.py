@@ -28,7 +28,7 @@ DATAFLOW_OPTIONS = (
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """An engine that runs tasks. Its workers must see input and output under the same paths.
+    """An engine that runs tasks; its workers must see input and output under the driver's paths.
 
     Attributes:
         runner: local (processes on this machine), flink, dataflow, or portable (any job server of

@@ -24,8 +24,8 @@ def groups(
 
     If a column has more than `_GROUPS` distinct values, numbers are grouped by quantiles. The most
     frequent texts are groups of their own, and all other texts form the group `other`. `labels` and
-    `predictions` are float64 [rows]. A group has a `name` (or the ends of a range), `rows`, `label`
-    and `prediction`.
+    `predictions` are float64 [rows]. A group has a `name` (a value, or the two ends of a range of
+    numbers), `rows`, `label` and `prediction`.
     """
     names = _names(values)
     return [

@@ -45,7 +45,7 @@ _SHOWN_AGAINST = 6
 # have any number of distinct labels.
 _OTHER = math.inf
 
-# (labels [n], predictions [n, b])
+# Labels [n] and predictions [n, b] of n rows; b is the number of classes, or 1.
 Columns = tuple[np.ndarray, np.ndarray]
 # By feature and target: how much a row's error grows if the feature is shuffled among the rows, as
 # (mean, standard error).

@@ -43,7 +43,7 @@ class Threshold:
         upper: Greatest value; None if there is no upper bound.
         change: Least difference from the baseline model; the greatest difference if lower values
             are better.
-        relative: Least difference as a share of the baseline model's value.
+        relative: Like `change`, but as a share of the baseline model's value.
     """
 
     metric: str

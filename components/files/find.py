@@ -24,7 +24,7 @@ from penstock.components.tfrecord.recovery import recover
 
 _LOG = logging.getLogger(__name__)
 
-# Suffixes from which kinds of tables are recognised; other kinds must be named by the user.
+# Suffixes from which a file's kind is recognised; other kinds must be named by the user.
 EXTENSIONS = {
     "csv": (".csv", ".tsv", ".psv", ".txt", ".tab"),
     "parquet": (".parquet", ".pq", ".parq"),

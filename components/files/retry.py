@@ -21,8 +21,7 @@ _LOG = logging.getLogger(__name__)
 WAIT_SECONDS = (0.5, 2.0, 8.0, 30.0)
 LOGIN_ADVICE = "leave it to the provider's own environment variables and files"
 _LOGIN_WANTED = "give credentials in the provider's own environment variables or files"
-# NFS, FUSE and disks report these error numbers for a server or a mount that may be back within a
-# minute.
+# NFS, FUSE and disks report these error numbers for faults that may pass within a minute.
 _TRANSIENT = {
     errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN, errno.ENOTCONN, errno.ECONNRESET,
     errno.ECONNREFUSED, errno.EHOSTDOWN, errno.EHOSTUNREACH,
@@ -98,8 +97,8 @@ _readinto = io.FileIO.readinto
 def retry_remote(address: str, call: Callable[[], T], doing: str = "read") -> T:
     """Returns the result of a request to a server; retries after each of `WAIT_SECONDS`.
 
-    Raises DataError if the address does not exist or access is denied; FileExistsError if a put
-    that must create a new object finds an existing one.
+    Raises DataError if all tries fail, or if a retry cannot succeed (no such file, access denied);
+    FileExistsError if a put that must create a new object finds an existing one.
     """
     for wait in (*WAIT_SECONDS, None):
         try:
@@ -136,7 +135,7 @@ def _log_retry(place: str, reason: str, wait: float) -> None:
 
 
 def _origin(error: BaseException) -> BaseException:
-    """Returns the client's first error; fsspec turns all errors of web servers into "not found"."""
+    """Returns the client's error, from which fsspec may have made another, such as "not found"."""
     cause = error.__cause__
     return cause if cause is not None and isinstance(error, OSError) else error
 

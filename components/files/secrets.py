@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterator
 from urllib.parse import unquote_plus
 
-# Values that are placeholders: empty, ${NAME}, $NAME, <name>, {name}, ***, xxx.
+# Values that are not secret: placeholders (${NAME}, $NAME, <name>, {name}, ***, xxx), constants
+# (null, true), and the empty text.
 _NO_VALUE = re.compile(r"^(\$.*|<.*>|\{.*\}|%\(.*|\*+|x+|none|null|true|false|)$", re.IGNORECASE)
 _KEY = r"(?:api|access|account|private|secret|subscription)[-_]?key"
 _NAME = (
@@ -140,7 +141,7 @@ def _secrets(text: str) -> Iterator[tuple[str, tuple[int, int]]]:
 
 
 def _query_values(text: str) -> Iterator[tuple[str, str, tuple[int, int]]]:
-    """Yields name, value and span of each parameter of the addresses in a text."""
+    """Yields name, value and the value's span for each parameter of the addresses in a text."""
     for query in _QUERY.finditer(text) if "://" in text else ():
         for found in _QUERY_VALUE.finditer(text, *query.span(1)):
             name, value = unquote_plus(found[1]), unquote_plus(found[2])

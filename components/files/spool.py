@@ -1,4 +1,4 @@
-"""Copies of remote files on the local disk: one per machine, removed when the work is done.
+"""Copies of remote files on the local disk, which a process shares with its local workers.
 
 Readers that need a path open a copy: seeking is free, and the bytes that are parsed are the bytes
 that were scanned, even if the original changes in between. Files of stores are copied in blocks;
@@ -64,8 +64,8 @@ def local_path(path: str) -> str:
 def local_folder(path: str) -> str:
     """Returns a local path unchanged, or for an address the path of a copy of all files below it.
 
-    The copy is removed when the process that created this machine's folder of copies ends. Globs
-    are returned unchanged.
+    The copy is removed when the process that created the folder of all copies ends. Globs are
+    returned unchanged.
     """
     if not is_remote(path) or has_glob(path):
         return path
@@ -90,7 +90,7 @@ def local_folder(path: str) -> str:
 
 
 def remove_copies() -> None:
-    """Removes this machine's copies; a file that is read again later is copied again."""
+    """Removes all copies; a file that is read again later is copied again."""
     given = os.environ.get(_VARIABLE)
     for copy in Path(given).iterdir() if given and Path(given).is_dir() else ():
         if copy.is_dir():
@@ -172,7 +172,7 @@ def _cannot_copy(file: RemoteFile, folder: str, error: OSError) -> DataError:
 
 
 def _spool() -> Path:
-    """Returns the folder of this machine's copies; the process that creates it removes it."""
+    """Returns the folder of the copies; the process that creates it removes it."""
     with _ONE_AT_A_TIME:
         given = os.environ.get(_VARIABLE)
         if given and Path(given).is_dir():

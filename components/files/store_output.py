@@ -40,10 +40,10 @@ _LEFT_OVER = re.compile(
 
 @dataclass(frozen=True)
 class _StoreOutput(Output):
-    """Output below an address (without final slash) that the driver has claimed."""
+    """Output below an address (without final slash)."""
 
     address: str
-    writer: bytes  # Content of the claim, unique to this writer.
+    writer: bytes  # Content of the claim, unique to this writer; empty for a workspace.
 
     @contextmanager
     def new_try(self) -> Iterator[Path]:
@@ -107,7 +107,7 @@ class _StoreOutput(Output):
 
 
 def check_prefix(address: str, *, overwrite: bool) -> dict[str, RemoteFile]:
-    """Returns the files below an address by name; UsageError if it cannot be written to."""
+    """Returns the files below an address by name; raises UsageError if no output may go there."""
     check_no_secret(address, LOGIN_ADVICE)
     if not address.partition("://")[2].partition("/")[2]:
         raise UsageError(f"{address}: a bucket cannot be an output; name a folder in it")
@@ -132,7 +132,7 @@ def _read_manifest(address: str) -> Manifest:
 
 @contextmanager
 def open_store(address: str, *, overwrite: bool) -> Iterator[_StoreOutput]:
-    """Claims an address and removes the files of a killed ingest; releases the claim at the end.
+    """Claims an address and removes old output and leftovers there; releases the claim at the end.
 
     While an output is overwritten, readers see no output until the new one is committed.
     """

@@ -18,7 +18,7 @@ class Anomaly:
     split: str
     # Name of the feature; `DATA_SET` if the anomaly is about the whole data set.
     feature: str
-    # Whether the gate stops a run for this anomaly; otherwise it only warns.
+    # Whether TFDV's severity is ERROR; the `ValidationGate` stops a run only for such anomalies.
     is_error: bool
     title: str
     text: str

@@ -30,8 +30,8 @@ class LatestOtherBlessedModelStrategy(ResolverStrategy):
     """Resolves the `model` that was blessed last, other than the `candidate`.
 
     The blessings are sorted by time, not the models, so a cached model that is blessed again is the
-    latest. Queries of the store are not used, since their language differs between TFX 1.16 and
-    1.21.
+    latest. No filter queries are sent to the metadata store, since their language differs between
+    TFX 1.16 and 1.21.
     """
 
     def resolve_artifacts(self, store: object, input_dict: Artifacts) -> Artifacts:

@@ -14,7 +14,7 @@ from penstock.components.errors import UsageError
 
 
 class CuratedSchemaSpec(ImportSchemaGenSpec):
-    PARAMETERS = {  # noqa: RUF012 - TFX's spec classes are made so
+    PARAMETERS = {  # noqa: RUF012 - as in TFX's spec classes
         **ImportSchemaGenSpec.PARAMETERS,
         "schema_sha256": ExecutionParameter(type=str),
     }

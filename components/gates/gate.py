@@ -2,8 +2,8 @@
 
 Input: statistics, anomalies and Examples. Output: a verdict for which later nodes wait
 (`transform.add_upstream_node(gate)`). The ExampleValidator only records violations of the schema.
-This node stops the run for them and for other faults: no rows, one class, a missing label, NaN,
-quarantined rows and, depending on its options, drift and leakage.
+This node stops the run for them and for other faults: no rows, one class, a missing label, NaN or
+infinite values, quarantined rows and, depending on its options, drift and leakage.
 """
 
 import itertools

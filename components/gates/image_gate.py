@@ -61,7 +61,7 @@ def ImageGate(  # noqa: N802 - TFX names a node after its function
 
 
 def read_images(uri: str, splits: Sequence[str]) -> pd.DataFrame:
-    """Reads all images of the splits of an Examples artifact; DataError for other records.
+    """Reads all images in splits of an Examples artifact; raises DataError for other records.
 
     Returns:
         A row for each image, with the columns `split` (a categorical of `splits`), `key` (equal for

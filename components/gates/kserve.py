@@ -1,7 +1,7 @@
 """TFX node that makes a pushed model the next revision of a KServe `InferenceService`.
 
-Input: a PushedModel. Output: the model in a folder for KServe's TensorFlow runtime, as its only
-version, and the manifest of the service beside it. In a cluster, the node also applies the
+Input: a PushedModel. Output: a folder for KServe's TensorFlow runtime with the model as its only
+version, and the manifest of the service beside the model. In a cluster, the node also applies the
 manifest.
 """
 
@@ -33,7 +33,7 @@ class KServeOutputs(TypedDict):
 def KServePush(  # noqa: N802 - TFX names a node after its function
     pushed: InputArtifact[PushedModel], options: Parameter[str]
 ) -> KServeOutputs:
-    """Copies a pushed model to KServe's storage and makes it the service's next revision.
+    """Copies a pushed model to KServe's storage; in a cluster, makes it the next revision.
 
     Args:
         pushed: Output of a Pusher.

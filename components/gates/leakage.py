@@ -1,8 +1,9 @@
 """Finds signs of leakage: a feature that gives a label away, or equal rows or ids in two splits.
 
 Input: a sample of each split's rows. Output: the signs that were found, each with its figures. Each
-feature is cut into bins. On one half of the first split, each bin gets its mean label or, for
-classes, its most frequent label. These predict the labels of the other half.
+feature is cut into bins: at quantiles if it is a number, otherwise one bin per value. On one half
+of the first split's sample, each bin gets its mean label or, for classes, its most frequent label.
+These predict the labels of the other half.
 """
 
 import re
@@ -209,7 +210,7 @@ def _binned(values: np.ndarray) -> np.ndarray:
 def _explained(bins: np.ndarray, y: np.ndarray, *, is_class: bool) -> float:
     """Returns the share by which predictions from bins reduce the error of a constant prediction.
 
-    The bins are fitted on one half of the rows; the errors are those on the other half.
+    Each bin's prediction comes from one half of the rows; the errors are those on the other half.
     """
     shuffled = np.random.default_rng(0).permutation(len(y))
     fit, test = shuffled[::2], shuffled[1::2]

@@ -62,8 +62,8 @@ class GateOptions:
         max_drift: Maximum distance, 0..1, between a feature in a split and in the same split of the
             baseline, as in `drift.py`; 1 sets no limit. For numbers, noise alone may reach 0.1, so
             try 0.2.
-        max_skew: Maximum distance, 0..1, between a feature in a split and in the first split; 1: no
-            limit.
+        max_skew: Maximum distance, 0..1, between a feature in a split and in the first split; 1
+            sets no limit.
         leakage: Treatment of signs of leakage in a sample (a feature that gives a label away, rows
             or ids in two splits): `tell` reports them, `stop` stops the run, `off` omits the check.
         left_out: Raw features that the model does not get, so that they cannot leak.
@@ -159,7 +159,7 @@ class ImageRules:
 
 @dataclass(frozen=True, kw_only=True)
 class ServingOptions:
-    """Requests that the `ServingCheck` sends to a model.
+    """Requests that the `ServingCheck` sends to a model, and limits for the answers.
 
     Attributes:
         split: Split of the Examples from which the requests are taken.
@@ -194,8 +194,8 @@ class KServeOptions:
             gets the rest. Below 100, KServe must run in its serverless mode.
         folder: Folder of the models, each in a folder named after its version; by default `kserve`
             below the pipeline's `root`.
-        storage: The same folder under the name that KServe sees, such as
-            `pvc://penstock/runs/taxi/kserve`; required unless `folder` is an address.
+        storage: Address by which KServe reads `folder`, such as `pvc://penstock/runs/taxi/kserve`;
+            required unless `folder` is an address.
 
     Raises:
         UsageError: A name is invalid in Kubernetes, or the share is out of range.
@@ -221,7 +221,7 @@ class RegisterOptions:
 
     Attributes:
         uri: Address of the MLflow server; empty to register nothing. Its login is read from
-            MLflow's own variables, such as MLFLOW_TRACKING_TOKEN.
+            MLflow's environment variables, such as MLFLOW_TRACKING_TOKEN.
         name: Name of the registered model, and of the experiment with its metrics.
         alias: Alias to move to the new version.
         report: Address of the run's report, stored as a tag; by default `report.html` below the

@@ -1,4 +1,4 @@
-"""TFX node that packs row Examples into training records."""
+"""TFX node that packs row Examples into packed shards, for training."""
 
 import os
 from typing import Any
@@ -70,7 +70,7 @@ class Executor(base_beam_executor.BaseBeamExecutor):
 
 
 class Pack(base_beam_component.BaseBeamComponent):
-    """Packs row Examples, raw or transformed, into records for a Trainer.
+    """Packs row Examples, raw or transformed, into packed shards for a Trainer.
 
     `outputs["packed"]`: `Examples` with `Split-*/` of packed shards and `manifest.json`, for
     `Input.packed`. All other nodes read the row Examples.

@@ -40,8 +40,8 @@ class ColumnFacts:
     # number of rows by number of values; rows without a value are not counted
     lengths: Counter[int] = field(default_factory=Counter)
     first: bytes | None = None  # first BYTES value
-    # count of each BYTES value; None if there are too many for a dictionary and the column is not
-    # stored as ids
+    # count of each BYTES value; None if they exceed the limits of a dictionary and the column is
+    # not stored as ids
     values: Counter[bytes] | None = field(default_factory=Counter)
     text_bytes: int = 0
     is_utf8: bool = True

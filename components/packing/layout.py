@@ -32,7 +32,8 @@ from penstock.components.plain import from_record
 LAYOUT_VERSION = 3
 # Key in the manifest's description of packed shards; its value lists the columns without any value.
 EMPTY_COLUMNS = "empty_columns"
-# Values of columns with at least this mean size are read one by one, all others block by block.
+# Images of at least this size are read one by one, and so are the values of a `blob` column, whose
+# mean size is at least this. All other values are read block by block.
 LARGE_BYTES = 4096
 
 _NUMBERS = {"int64": pa.int64(), "float32": pa.float32(), "int32": pa.int32()}

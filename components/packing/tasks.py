@@ -73,7 +73,7 @@ class PackPlan:
     shards: Mapping[str, ShardPlan]
 
     def first_rows(self, split: str) -> list[int]:
-        """Returns the index of each shard's first row in a split, followed by the row count."""
+        """Returns the index of each packed shard's first row in a split, then the row count."""
         count = self.shards[split].shards
         return [self.rows[split] * index // count for index in range(count + 1)]
 

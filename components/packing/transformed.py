@@ -63,7 +63,7 @@ def _loaded(graph: str, loader: Any) -> Any:
 
     def apply(records: list[bytes]) -> pa.RecordBatch:
         batch = converter.convert(transform(records))
-        # Columns are sorted by name, as those of decoded Examples are, so that packed records equal
+        # Columns are sorted by name, as those of decoded Examples are, so that packed shards equal
         # those of transformed Examples.
         names = sorted(batch.schema.names)
         columns = [batch.column(batch.schema.get_field_index(name)) for name in names]

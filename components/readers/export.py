@@ -46,7 +46,7 @@ def export(
         Number of rows written, by split.
 
     Raises:
-        DataError: A shard is damaged.
+        DataError: There is no manifest, or a shard is damaged.
         UsageError: The format is unknown, its library is not installed, or `output` exists.
     """
     if to not in ENDINGS:

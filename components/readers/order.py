@@ -8,8 +8,8 @@
 
 A block is `block_rows` successive rows of one file; the last block of a file, or of a share's part
 of a file, may have fewer. Because the order is computed without reading data, a training can resume
-at any row without reading the rows before it. The number of workers may be any divisor of the
-number of shares.
+at any row without reading the rows before it. A worker reads one share or several, so the number of
+workers may be any divisor of the number of shares.
 """
 
 import threading

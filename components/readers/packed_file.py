@@ -1,7 +1,7 @@
 """One packed shard, open for reading: blocks of small values, and large values one by one.
 
-Data are read, not mapped, because a process dies by a signal if a mapped file is cut. The file is
-mapped only to read the metadata of its batches, which locates the large values.
+Data are read, not mapped, because a process dies by a signal if a mapped file is truncated. The
+file is mapped only to read the metadata of its batches, which locates the large values.
 """
 
 import io

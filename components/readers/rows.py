@@ -176,7 +176,7 @@ class Rows:
             seed: Seed of the shuffled order.
             start: Number of batches to skip, without reading them, to resume where a reader
                 stopped.
-            stride: With `shuffle`, return only every `stride`-th batch.
+            stride: With `shuffle`, n to get only every n-th batch, from batch `start` on.
             shuffle_window_rows: Number of rows that are permuted together.
             epochs: With `shuffle`, the number of passes; the last batch of the last pass may be
                 short. None means an endless stream.
@@ -290,7 +290,7 @@ class Rows:
         """Returns an open or decompressed shard, and its payloads' ranges, int64 [records, 2].
 
         A shard is mapped only while its payloads are located, because a process dies by a signal if
-        a mapped file is cut.
+        a mapped file is truncated.
         """
         data = self._data(at)
         if at not in self._bounds:

@@ -58,10 +58,10 @@ class RejectedRow:
     line: int  # Physical line of the row, from 1; 0 if the file has no lines.
     column: str | None  # Column at fault; None if the whole row is at fault.
     reason: str  # The fault, and what was expected instead.
-    raw: bytes  # The row's bytes in the file; as JSON for binary formats.
+    raw: bytes  # The row's bytes in the file; the row as JSON for columnar files, Avro and SQL.
 
     def __str__(self) -> str:
-        """Returns file, line, row, column and reason as one text, the message of strict mode."""
+        """Returns file, line, row, column and reason as one text, for error messages."""
         place = f"row {self.row}" if not self.line else f"line {self.line} (row {self.row})"
         column = f", column {self.column!r}" if self.column is not None else ""
         return f"{self.file}: {place}{column}: {self.reason}"
@@ -98,7 +98,7 @@ class Source(ABC):
 
     kind: str
     columns: tuple[Column, ...]  # The columns of all rows, fixed before the work starts.
-    fingerprint: str  # sha256 (hex) of names and content of all files, in order, without times.
+    fingerprint: str  # sha256 (hex) of the data; for most kinds, of all files' names and contents.
     rows: int  # Number of rows in all files, blank ones included.
     files: tuple[str, ...]  # Paths or addresses, in reading order.
     input_bytes: int

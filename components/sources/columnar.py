@@ -1,8 +1,9 @@
 """Files with groups of rows stored by column, as a `Source`: Parquet, Arrow IPC and ORC.
 
-A piece is a range of rows; only the row groups that overlap it are read. The types of the columns
-come from the files themselves. By default, a nested column is rejected with an error that names it,
-unless it is a list of plain values.
+A piece is a range of rows; only the row groups that overlap it are read, except that an Arrow
+stream is decoded from its start. The types of the columns come from the files themselves. By
+default, a nested column is rejected with an error that names it, unless it is a list of plain
+values.
 """
 
 import logging
@@ -252,7 +253,7 @@ def read_content(path: str, magics: tuple[bytes, ...], what: str) -> tuple[Conte
 def described(
     path: str, content: Content, schema: pa.Schema, group_rows: Iterable[int], row_bytes: int = 1
 ) -> ColumnarFile:
-    """Describes a file with these row counts per group; DataError if column names repeat."""
+    """Describes a file with these row counts per group; raises DataError if column names repeat."""
     twice = [name for name, count in Counter(schema.names).items() if count > 1]
     if twice:
         raise DataError(f"{path}: duplicate column {shown(twice)}; names must differ, rename one")

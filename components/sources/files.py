@@ -2,7 +2,7 @@
 
 A new kind of file is one module. It defines a subclass of `FileSource` that implements
 `read_piece`, and a function `open_<kind>`. That function scans each file into a `ScannedFile` (or a
-subclass with more attributes) and returns the source that the class method `of` makes of them.
+subclass with more attributes) and returns the source that the class method `of` makes from them.
 """
 
 import os

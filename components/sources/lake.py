@@ -40,7 +40,7 @@ _DELTA_ADVICE = "name the folder that holds _delta_log, and a version that the l
 
 @dataclass(frozen=True)
 class LakeOptions(ColumnOptions):
-    """Options shared by tables with a log.
+    """Options shared by Delta and Iceberg tables.
 
     Attributes:
         as_of: Version (Delta) or snapshot id (Iceberg) to read; None reads the latest.

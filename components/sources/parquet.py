@@ -1,4 +1,4 @@
-"""Parquet files as a `Source`. All readers of Parquet tables use `open_reader`.
+"""Parquet files as a `Source`.
 
 A 96-bit timestamp (Impala, Hive, older Spark) is a Julian day and nanoseconds since its midnight.
 It is read in microseconds, because nanoseconds would overflow before 1677 and after 2262. Arrow's

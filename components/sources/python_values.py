@@ -54,7 +54,7 @@ def convert_rows(
 
 
 def is_nested(value: object) -> bool:
-    """Returns whether a value is an object or a list that contains lists or objects.
+    """Returns whether a value is a dict, or a list that contains lists or dicts.
 
     No feature can hold such a value.
     """

@@ -87,7 +87,7 @@ def check_layouts(
     options: ColumnOptions,
     folders: Mapping[str, Collection[str]] | None = None,
 ) -> None:
-    """Raises DataError if the columns of files differ from the schema or between files.
+    """Raises DataError if columns do not fit the schema or, without one, differ between files.
 
     The order of columns does not matter. `folders` maps a file's path to the partition columns that
     the names of its folders give.

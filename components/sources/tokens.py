@@ -19,7 +19,7 @@ INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 SPACES = " \t"
 
 # Plain numbers have no plus sign and no leading zeros, which a conversion to a number would lose.
-# Only these make a column numeric when types are inferred ("02134" and "+49301234" are texts).
+# When types are inferred, a column of other numbers, such as "02134" or "+49301234", becomes BYTES.
 PLAIN_INTEGER = r"-?(?:0|[1-9][0-9]*)"
 PLAIN_FLOAT = r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 NON_FINITE = r"[+-]?(?:[nN][aA][nN]|[iI][nN][fF](?:[iI][nN][iI][tT][yY])?)"
@@ -145,9 +145,10 @@ class TypeSample:
         (codes and telephone numbers), and `non_finite` counts NaN and infinities. `nulls` counts
         texts without value, and `texts` counts the rest.
 
-        The kind is BYTES if there is no value, if more than 1 % of the numbers are padded, if at
-        most half of the values are numbers, or if most integers are beyond int64. Otherwise it is
-        FLOAT if there are decimals (or only NaN and infinities), else INT.
+        The kind is BYTES if there is no value, if more than 1 % of the numbers are padded, or if at
+        most half of the values are numbers. Otherwise it is FLOAT if any number is in `floats`, or
+        if all are NaN or infinities. Otherwise it is BYTES if `long` is larger than `integers`,
+        else INT.
         """
         tally = self._tallies.get(name, Counter())
         finite = tally["integers"] + tally["floats"] + tally["long"]

@@ -276,7 +276,7 @@ def _cut(place: object, shard: Shard, size: int) -> str:
 
 
 def _root_of(folder: Path, *, is_split: bool) -> Path | None:
-    """Returns the manifest's folder: `folder`, or the folder above a split's; None without one."""
+    """Returns `folder`, or the folder above a split's, if a manifest is there; otherwise None."""
     if not is_split and (folder / MANIFEST_NAME).is_file():
         return folder
     is_split = folder.name.startswith(split_dir("")) and (folder.parent / MANIFEST_NAME).is_file()

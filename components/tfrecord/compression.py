@@ -1,6 +1,6 @@
 """Streaming decompression: reads a file, yields chunks of its uncompressed bytes.
 
-The content of a file decides its compression, not its name.
+The compression of a file is recognised by its first bytes, not by its name.
 """
 
 import itertools

@@ -1,7 +1,8 @@
 """Decodes batches of Examples in the layout of `encoder` to Arrow columns, by NumPy.
 
-For any other layout that protobuf permits (features in another order or missing, numbers that are
-not packed), the result is None, and the caller uses a general parser.
+If a feature has several values, or if the layout differs in a way that protobuf permits (features
+in another order or missing, numbers that are not packed), the result is None, and the caller uses a
+general parser.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence

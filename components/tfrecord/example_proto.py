@@ -70,7 +70,7 @@ def parse_example(payload: bytes) -> Message | None:
 
     The features of an Example are in `context`. Protobuf accepts many byte strings as a message of
     any type and keeps unknown fields, so the result is None for a payload of more than 4 bytes
-    without features.
+    without features or feature lists.
     """
     try:
         if _is_filled(payload):

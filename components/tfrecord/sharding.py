@@ -78,7 +78,7 @@ class ShardOptions:
 
 @dataclass(frozen=True)
 class ShardPlan:
-    """Number of shards of every split, and the rule that led to it."""
+    """Number of shards of a split, and the rule that led to it."""
 
     shards: int
     reason: str

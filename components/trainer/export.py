@@ -45,11 +45,11 @@ def export_model(
     | signature | input | output |
     |---|---|---|
     | `serving_default` | `examples`: string[N]; the label may be missing | the predictions |
-    | `transform_features` | `examples`: string[N] | the features that the model trains on, \
-    and the label if the records have it; only with `transform` |
-    | `predict_features` | the features by name | the predictions, which ServingCheck compares \
-    with those of `serving_default`; only with `transform`, and if all features are dense and have \
-    identifiers as names |
+    | `transform_features` | `examples`: string[N] | the transformed features, and the transformed \
+    label if the records have it; only with `transform` |
+    | `predict_features` | the transformed features by name | the predictions, which ServingCheck \
+    compares with those of `serving_default`; only with `transform`, and if all features are dense \
+    and have identifiers as names |
 
     A model with one output returns it as `outputs`; a dict of outputs keeps its names.
     Outputs of 16 bits (mixed precision) are served as float32.

@@ -36,7 +36,7 @@ class EarlyStop:
 class TrainOptions:
     """Options of `train`. An epoch is `steps_per_epoch` steps, regardless of the size of the data.
 
-    `model.compile` sets the optimizer, the loss and how a step runs.
+    The optimizer, the loss and `jit_compile` are arguments of `model.compile`.
 
     Attributes:
         max_steps: Total number of steps; set either this or `epochs`.

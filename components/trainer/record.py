@@ -25,7 +25,8 @@ class EpochRecord:
     metrics: Mapping[str, float]  # names of evaluation metrics begin with `val_`
     learning_rate: float  # at the end of the epoch
     # Wall time of the steps since the start of the epoch, or since a resumption within it. It
-    # includes the wait for input, but neither evaluation nor the first step, which is compiled.
+    # includes the wait for input, but neither evaluation nor the first step of the run, which
+    # includes compilation.
     seconds: float
     seconds_per_step: float | None  # mean over the steps in `seconds`
     examples_per_second: float | None
@@ -54,7 +55,7 @@ class TrainingRecord:
     first_step_seconds: float | None  # None if no step was left to run
     input_rows: int | None = None  # number of rows in the training files; None if unknown
     batch_rows: int | None = None  # None if batches differ in size
-    speed: Speed | None = None  # None if too few steps ran to time them
+    speed: Speed | None = None  # None if it was not measured, as after too few steps
 
     @property
     def verdict(self) -> str:

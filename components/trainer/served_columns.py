@@ -1,4 +1,4 @@
-"""Signature of a model that takes columns: its name, its column names and its missing values."""
+"""Names of the serving signatures and of their columns, and the value of a missing integer."""
 
 import keyword
 import re

@@ -72,7 +72,8 @@ def serve_columns(
     """
     columns = features_by_column_name(spec)
     taken = [_taken(column, name, spec[name]) for column, name in columns.items()]
-    # The graph becomes an attribute of the model, so that Keras also saves its vocabularies.
+    # The graph becomes an attribute of the model, so that `export_model` also saves its
+    # vocabularies.
     model.raw_features = graph
 
     def serve(*values: tf.Tensor) -> dict[str, tf.Tensor]:

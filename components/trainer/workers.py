@@ -53,7 +53,7 @@ class Workers:
         return tf.distribute.InputContext(len(self.addresses), self.index, replicas)
 
     def total(self, values: Sequence[int]) -> list[int]:
-        """Returns sums over all workers; every worker must call this."""
+        """Returns the sum of each value over all workers; every worker must call this."""
         parts = tf.constant(values, tf.int64)
         sums = self.strategy.reduce(tf.distribute.ReduceOp.SUM, parts, axis=None).numpy().tolist()
         self._moved.set()
@@ -139,7 +139,7 @@ def join_workers(*, timeout_seconds: float = 600) -> Workers | None:
 
     Raises:
         UsageError: TF_CONFIG is wrong, or TensorFlow is already in use.
-        WorkerLostError: Some workers did not join; the message names them.
+        WorkerLostError: A worker did not join in time, or left while the workers connected.
     """
     global _joined
     end_scripts_with_exit_codes()

@@ -96,7 +96,7 @@ def _name(node_id: str) -> str:
 
 
 def rooms() -> dict[str, list[str]]:
-    """Returns the rooms that each room imports; leaves out rooms that no import connects."""
+    """Returns the rooms that each room imports; leaves out `benchmarks` and unconnected rooms."""
     names = re.findall(r"^\| `([a-z/_]+)` \|", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
     names.remove("benchmarks")
     imports = {room: _imported_rooms(room, names) for room in names}

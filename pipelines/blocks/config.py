@@ -138,7 +138,8 @@ class EvaluationOptions:
         max_worsening: Largest worsening of each metric compared with the last blessed model.
         slice_thresholds: Threshold of each metric in every slice.
         slices: Raw features whose values define slices.
-        decide: Recall or cost that determines the threshold of a model of two classes.
+        decide: Recall or cost that determines the lowest probability at which a model predicts the
+            second of two classes.
     """
 
     thresholds: dict[str, float] = field(default_factory=dict)
@@ -150,7 +151,9 @@ class EvaluationOptions:
 
 @dataclass(frozen=True)
 class TuneOptions:
-    """Search for better options before the training, in the `search_space` of the package.
+    """Search for better options before the training, among those that `search_space(hp)` returns.
+
+    This function is in the module of the pipeline's `run_fn`.
 
     Attributes:
         trials: Number of trainings with randomly chosen options; 0 trains only with the given
@@ -211,9 +214,9 @@ class PipelineConfig:
         ingest: Shards, compression and rejected rows.
         gate: Limits for the data. The pipeline adds its targets to the gate's `labels`, and raises
             the limit of quarantined rows to at least that of `ingest`.
-        retrain: Limits of drift, new rows and age; a run trains only if one of them is reached. By
-            default every run trains. The pipeline adds its targets to the `labels` of these
-            options.
+        retrain: Limits of drift, new rows and age; a run trains only if one of them is reached or
+            no model has been blessed yet. By default every run trains. The pipeline adds its
+            targets to the `labels` of these options.
         engine: Beam runner of all nodes.
         train: Length, early stop and checkpoints of the training.
         tune: Trials before the training, which then uses the best options; by default there are

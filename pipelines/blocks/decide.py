@@ -26,8 +26,9 @@ def decision_threshold(
 
     The result is None if no option is set, or if no row is of the second class.
 
-    With `options.recall`, the result is the highest threshold that reaches this recall. Otherwise
-    it is the threshold with the least cost: a false alarm costs 1, a miss `options.miss_cost`.
+    Candidates lie half-way between neighbouring probabilities of the rows. With `options.recall`,
+    the result is the highest candidate that reaches this recall. Otherwise it is the candidate with
+    the least cost: a false alarm costs 1, a miss `options.miss_cost`.
 
     Args:
         labels: Class numbers, 0 or 1, [rows].

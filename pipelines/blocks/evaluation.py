@@ -1,4 +1,4 @@
-"""Metrics and thresholds of each task: turns targets into an EvalConfig for the Evaluator."""
+"""Metrics of each task; makes the Evaluator's EvalConfig from targets and options."""
 
 from collections.abc import Mapping, Sequence
 

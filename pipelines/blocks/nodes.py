@@ -15,7 +15,7 @@ from penstock.pipelines.blocks.config import ImageConfig, TableConfig
 from penstock.pipelines.blocks.resolvers import span_range
 
 # Shares of the splits. `_BY_HASH` divides the rows by the hash of a feature or of the whole row.
-# Its split `test` is held out: no epoch, threshold or blessing is chosen by its rows. `_BY_TIME` is
+# Its split `test` is held out: no epoch, threshold or blessing depends on its rows. `_BY_TIME` is
 # for a column of times: eval has the rows from `ingest.split_at` on, whatever the shares are.
 _BY_HASH = {"train": 4, "eval": 1, HELD_OUT: 1}
 _BY_TIME = {"train": 2, "eval": 1}
@@ -25,7 +25,7 @@ def table_examples(config: TableConfig) -> ShardedExampleGen:
     """Returns the ExampleGen of `config.data`, with the types of `config.schema` if it is set.
 
     Raises:
-        UsageError: `config.span` is set, but the data has no placeholder for it.
+        UsageError: `config.span` is set, but `config.data` has no placeholder for it.
     """
     folder, pattern = config.data, "*"
     if has_span(folder):

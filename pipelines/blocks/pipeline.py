@@ -70,8 +70,8 @@ def training_pipeline(
         gates: Nodes between the ValidationGate and Transform that also stop the run if the data is
             unfit.
         packing: Options of packed training records; None trains from rows.
-        materialize: Whether the Trainer reads transformed Examples; otherwise it reads raw
-            Examples, as for images.
+        materialize: Whether Transform, or Pack if there is one, applies the transform graph to the
+            training rows; otherwise the Trainer reads raw features, as for images.
     """
     examples = example_gen.outputs["examples"]
 
@@ -119,7 +119,7 @@ def training_pipeline(
     span_examples = spans[0].outputs["examples"] if spans else examples
 
     with condition:
-        # Outputs: TransformGraph; Examples of the model's inputs and the label
+        # Outputs: TransformGraph; with `materialize` and without Pack also transformed Examples
         transform = BatchTransform(
             examples=span_examples,
             schema=schema,

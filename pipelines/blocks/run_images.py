@@ -51,9 +51,10 @@ def train_images(
         label: Name of the feature with the class, as in `image_classes`.
 
     Raises:
-        DataError: The model is no better than a constant, the numbers or names of the classes are
-            wrong, or `train` or `export_model` raised it.
-        UsageError: `train` or `export_model` raised it.
+        DataError: The model does not beat the config's `must_beat`, the numbers or names of the
+            classes are wrong, or `train` or `export_model` raised it.
+        UsageError: The config's `callbacks` or `evaluation.decide` cannot be used, or `train` or
+            `export_model` raised it.
     """
     join_workers()
     options = read_options(fn_args.custom_config, fn_args.hyperparameters)

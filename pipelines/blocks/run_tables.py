@@ -101,7 +101,8 @@ def train_tables(fn_args: FnArgs, targets: Sequence[Target], build_model: BuildM
     Raises:
         DataError: The model does not beat the config's `must_beat`, or `train` or `export_model`
             raised it.
-        UsageError: `train` or `export_model` raised it.
+        UsageError: The config's `callbacks` or `evaluation.decide` cannot be used, or `train` or
+            `export_model` raised it.
     """
     join_workers()
     options = read_options(fn_args.custom_config, fn_args.hyperparameters)

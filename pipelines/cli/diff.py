@@ -90,7 +90,7 @@ def diff(
         ignore: Columns to leave out, such as ids.
         source: Options for reading data that is not in shards.
         workers: Number of processes on this machine.
-        root: Folder in which runs are searched for by id.
+        root: Folder or mysql:// address in which runs are searched for by id.
 
     Returns:
         Numbers of rows; and for each column, its type, missing values, distance and new values.

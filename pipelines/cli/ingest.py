@@ -1,4 +1,4 @@
-"""`penstock ingest`: turns files into an Examples folder, without TFX."""
+"""`penstock ingest`: turns outside data into an Examples folder, without TFX."""
 
 import os
 import sys
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from penstock.components.example_gen.ingest import PlannedInput
     from penstock.components.tfrecord.manifest import Manifest
 
-# Flags of options that are in no dataclass, by the names that error texts use for these options.
+# Flags that `flag_names` does not return, by the names of their options in error texts.
 _OWN_FLAGS = {
     "kind": "--kind",
     "hash_buckets": "N of --split NAME=N",

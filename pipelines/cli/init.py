@@ -110,7 +110,7 @@ def init(
         folder: Folder to create; its name becomes the pipeline's name.
         data: A table, as a file, a glob or a folder; or a folder of images.
         target: Column to predict, or several; empty for images with one folder per class.
-        labels: Label file of the images; by default the one in their folder.
+        labels: Label file of the images; by default it is searched for in and above their folder.
         drop: Columns that the model does not get.
         roles: Roles of columns by name: `number`, `boolean`, `date`, `category`, `text` or `drop`.
         group: Column whose equal values stay in one split, such as a patient's id.

@@ -42,9 +42,9 @@ def inspect(path: str, *, samples: int = 3, max_records: int | None = 1000) -> "
     """Inspects a TFRecord file, a folder of them, or those that match a glob.
 
     Args:
-        path: A TFRecord file, a folder of them, or a glob.
+        path: A TFRecord file, a folder of them, an address of either, or a glob.
         samples: Number of distinct values to show for each feature.
-        max_records: Maximum number of records to parse in all files together. They are taken from
+        max_records: Number of records to parse in all files together. They are taken from
             the start of each file, at most 64 MiB in all. None parses and counts all records.
 
     Returns:

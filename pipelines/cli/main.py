@@ -1,7 +1,8 @@
 """The `penstock` command: names, help and exit codes of all commands.
 
 Exit codes: 0 done; 1 the data is bad or the run failed, with the reason on stderr; 2 wrong use; 130
-interrupted by Ctrl-C or SIGTERM.
+interrupted by Ctrl-C or SIGTERM. A `penstock worker` also ends with the exit codes of the errors in
+`components/trainer/interrupt.py`.
 """
 
 import gc

@@ -80,6 +80,6 @@ def command(
 
 
 def require_place(place: str) -> None:
-    """Raises a DataError if a local path or pattern matches no file."""
+    """Raises a DataError if a local path or pattern matches no file or folder."""
     if not is_remote(place) and not os.path.exists(place) and not glob.glob(place, recursive=True):
         raise DataError(f"{place}: no such file or folder")

@@ -66,11 +66,11 @@ def report(
     """Writes one self-contained HTML page that shows a run of any TFX pipeline, or compares runs.
 
     Args:
-        *runs: Folder, metadata file or id of each run; by default the newest run. Two to four runs
-            are compared: what changed, and its effect on the metrics.
+        *runs: Folder, metadata file, mysql:// address or id of each run; by default the newest run.
+            Two to four runs are compared: what changed, and its effect on the metrics.
         out: File of the page; by default `report.html` next to the metadata, or `comparison.html`
             for several runs.
-        root: Folder in which runs are searched for by id.
+        root: Folder or mysql:// address in which runs are searched for by id.
         overwrite: Replace a file at `out`.
 
     Returns:

@@ -213,8 +213,8 @@ def _find(name: str, changes: Mapping[str, Any]) -> PipelineFactory:
 def _import_libraries() -> None:
     """Imports a run's libraries once, before objects of the user's modules exist.
 
-    Garbage collection skips the objects of these libraries; it must not skip those of the user's
-    modules.
+    Garbage collection skips these libraries' objects, but must not skip those of user modules.
+
     The imports run in a thread of their own, which has no frames of the caller. Libraries keep the
     exceptions of failed imports; such an exception references all frames of its thread and the
     objects in these frames.

@@ -1,9 +1,9 @@
-"""Outputs of a node in Kubeflow: metrics, tables of the data, and an artifact per TFX output.
+"""Outputs of a task in Kubeflow: metrics, tables of the data, and an artifact per TFX output.
 
-Input: KFP's executor input and the node's TFX artifacts. Output: the files that the input names.
-TFX's artifacts stay in their folders; KFP's artifacts contain their address and facts about them,
-for KFP's graph, lineage and comparison. KFP's launcher can keep artifacts only in its own store,
-not in TFX's folders.
+Input: KFP's executor input and the TFX artifacts of the task's nodes. Output: the files that the
+executor input names. TFX's artifacts stay in their folders; KFP's artifacts contain the addresses
+of TFX's and facts about them, for KFP's graph, lineage and comparison. KFP's launcher can keep
+artifacts only in KFP's store, not in TFX's folders.
 """
 
 import math

@@ -1,9 +1,9 @@
 """Writes the YAML of Kubeflow Pipelines v2 from a plan and a placement.
 
-Each task runs `penstock node`, so drivers, resolvers, conditions and the cache are TFX's own. KFP
-schedules the tasks, starts them in order and retries them; its own cache is off. KFP's run id is
-also TFX's. The first task builds the pipeline's IR from the recipe in its arguments and writes it
-below the pipeline root. All tasks read it there.
+Each task of the plan runs `penstock node`, so drivers, resolvers, conditions and the cache are
+TFX's own. KFP schedules the tasks, starts them in order and retries them; its own cache is off.
+KFP's run id is also TFX's. The first task builds the pipeline's IR from the recipe in its arguments
+and writes it below the pipeline root. All tasks read it there.
 """
 
 import inspect

@@ -175,7 +175,7 @@ def _task(
         if channel.producer_node_query.id not in ids
     }
     outputs = {artifact.name: artifact.kind for (node, _), artifact in made.items() if node in ids}
-    # Resolvers have no outputs of their own, so `made` has no entry for what they return.
+    # The IR lists no outputs of resolvers, so `made` has no entry for the artifacts they return.
     inputs = {pair: "_".join(pair) for pair in sorted(read & made.keys())}
     return Task(
         node_ids=ids,

@@ -1,6 +1,6 @@
 """Parts of a placement: resources, retries, volume, login, tolerations, affinity, GPU, message.
 
-Values have the form that Kubernetes requires, which is checked when the placement is read.
+Values have the form that Kubernetes requires; names and quantities are checked on reading.
 """
 
 import re
@@ -136,7 +136,7 @@ class Affinity:
 
     Attributes:
         key: Key of the label.
-        operator: `In` or `NotIn` for `values`, `Exists` or `DoesNotExist` for the label itself.
+        operator: Kubernetes' operator; `Exists` and `DoesNotExist` use only `key`, not `values`.
         values: Values for `In` and `NotIn`.
     """
 

@@ -1,4 +1,4 @@
-"""Client of a Kubeflow Pipelines server, which reports each error in one line.
+"""Client of a Kubeflow Pipelines server; each error of the server becomes one line.
 
 kfp's own client waits 25 seconds for a server that does not answer, and then prints a traceback; so
 Penstock first sends one plain request for the server's health.

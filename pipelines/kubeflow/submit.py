@@ -1,7 +1,7 @@
 """Starts runs of compiled pipelines on a Kubeflow Pipelines server, through kfp's own client.
 
 Input: a compiled file and values of its parameters. Output: the run's id; with `wait`, stderr shows
-the state of each node, what its pod waits for, and why it failed.
+the state of each node, and why its pod waits or failed.
 """
 
 import hashlib

@@ -4,9 +4,9 @@
     workers       run the node's executor on the invocation that the node writes below the pipeline
                   root; the chief writes TFX's executor output there, as TFX's remote executors do
 
-The node's pod owns the JobSet (`pod.worker_job`), so Kubernetes deletes it with the pod. A failed
-pod, for example an evicted one, is not deleted; so the JobSet has the same name in each attempt of
-a run, and the next attempt deletes the old JobSet.
+The node's pod owns the JobSet (made by `pod.worker_job`), so Kubernetes deletes it with the pod. A
+failed pod, for example an evicted one, is not deleted; so the JobSet has the same name in each
+attempt of a run, and the next attempt deletes the old JobSet.
 """
 
 import copy
@@ -105,8 +105,8 @@ class WorkerJobs:
     def run(self, job: Mapping[str, Any], name: str, pod: str, arguments: list[str]) -> None:
         """Starts a JobSet, waits for its end, prints the last lines of its pods, and deletes it.
 
-        A JobSet of the same name belongs to an earlier attempt and is deleted first. `pod` owns the
-        JobSet.
+        A JobSet of the same name belongs to an earlier attempt and is deleted first. The pod named
+        `pod` becomes the owner of the new JobSet.
         """
         group, version = job["apiVersion"].split("/")
         self._place = (group, version, self._namespace, "jobsets")

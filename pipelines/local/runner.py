@@ -118,8 +118,8 @@ class _WatchedRunner(LocalDagRunner):
                 raise NodeFailedError(f"node {node!r} failed: {unusable(store, error)}") from error
             raise NodeFailedError(f"node {node!r} failed: {reason(error)}") from error
         finally:
-            # A driver copies remote input to compute digests; after a cache hit, no executor reads
-            # the copies.
+            # A driver copies remote input to compute digests. After a cache hit, no executor runs
+            # that would remove the copies.
             remove_copies()
             release_memory()
         self._progress.end(node, state)

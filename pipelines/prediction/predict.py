@@ -60,9 +60,9 @@ def predict(
             with the most effect on the prediction. For each of them, it shows by how much the row's
             value changes the prediction, compared with a typical value: the median or the most
             frequent text of the first 4,096 rows. To explain a batch, the model is called once more
-            with the batch, and once for each of its columns.
+            with the batch, and once for each column that has a typical value.
         overwrite: Whether to replace a file at `output`, even one that appears meanwhile.
-        on_rows: Called with the number of predicted rows and the total, which is None if unknown.
+        on_rows: Called after each batch with the numbers of predicted rows and of all rows.
 
     Returns:
         Number of predicted rows.

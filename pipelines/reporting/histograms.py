@@ -41,14 +41,14 @@ class Histogram:
 
     @property
     def has_tail(self) -> bool:
-        """Whether over 80 % of the values are in one of the buckets of equal width."""
+        """Whether deciles are known and one bucket of `equal` has over 80 % of the values."""
         total = sum(bucket.count for bucket in self.equal)
         most = max((bucket.count for bucket in self.equal), default=0)
         return len(self.deciles) > 2 and most > _NEARLY_ALL * total
 
     @property
     def middle(self) -> tuple[float, float]:
-        """Range from the first to the ninth decile, to which a long-tailed histogram is cut."""
+        """Range from the first to the ninth decile, which the bins divide if there is a tail."""
         return self.deciles[0].high, self.deciles[-1].low
 
 

@@ -160,7 +160,7 @@ def _decision_plots(curves: Curves) -> list[Markup]:
     curve = plots.decision_plot(
         "pr",
         "Precision and recall",
-        [(one.recall, one.precision or 0.0) for one in found if one.hits],  # thresholds with hits
+        [(one.recall, one.precision or 0.0) for one in found if one.hits],
         (at.recall, at.precision or 0.0),
         x_label="recall",
         y_label="precision",

@@ -126,8 +126,8 @@ def slice_plot(
 def group_plot(key: str, feature: str, groups: Sequence[Mapping[str, Any]]) -> Markup:
     """Plots the mean label and mean prediction of each group of rows.
 
-    The name of a group is a text, or the ends of a range of numbers. A line joins the groups that
-    are ranges of numbers.
+    The name of a group is a text, a number, or the ends of a range of numbers. A line joins the
+    groups of numbers.
     """
     with _axes(feature, inches=(4.4, 3.0)) as (figure, axes):
         at = range(len(groups))
@@ -240,8 +240,8 @@ def _inline(svg: str, key: str, title: str, description: str) -> str:
     """Converts Matplotlib's SVG file to an element of the page, with ids made unique by `key`."""
     (box,) = re.findall(r'<svg[^>]* viewBox="([^"]+)"', svg)
     body = svg[svg.index(">", svg.index("<svg")) + 1 :]
-    # Matplotlib's style sheet is removed because it would apply to the whole page; the page has
-    # these rules for plots only.
+    # Matplotlib's style sheet is removed because it would apply to the whole page; the style sheet
+    # of the page has the same rules for plots only.
     body = re.sub(r"<metadata>.*?</metadata>|<style[^>]*>.*?</style>", "", body, flags=re.DOTALL)
     body = re.sub(r'\bid="', f'id="{key}-', body)
     body = re.sub(r"url\(#", f"url(#{key}-", body).replace('href="#', f'href="#{key}-')

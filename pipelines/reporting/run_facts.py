@@ -31,7 +31,7 @@ _NOTHING = (None, "", "null", "{}", "[]")
 class NodeFacts(NodeRun):
     """A node of the run in its last attempt, without empty options.
 
-    Without an attempt, its state is `skipped` (by its condition) or `not reached`.
+    Without an attempt, its state is `not reached` if another node did not finish, else `skipped`.
 
     Attributes:
         tries: Number of attempts.
@@ -92,7 +92,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class LineageFacts:
-    """All facts needed to repeat the run.
+    """Facts for repeating the run, as far as they are recorded.
 
     Attributes:
         code_digests: Digest of the user's code by node.

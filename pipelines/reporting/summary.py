@@ -1,4 +1,4 @@
-"""Summary of a run in a few lines: data, results, and what needs a closer look."""
+"""Summary of a run in a few lines: data, results, and commands that show more."""
 
 import json
 import textwrap

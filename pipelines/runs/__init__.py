@@ -1,1 +1,1 @@
-"""Records, notes, attempts and summaries of the runs in the metadata store."""
+"""Records, notes, attempts and row counts of the runs in the metadata store."""

@@ -143,7 +143,7 @@ def is_address(text: str) -> bool:
 
 
 def is_metadata(file: str) -> bool:
-    """Returns whether a file has the first bytes and tables of a metadata store, or is locked."""
+    """Returns whether a file is an sqlite database that is locked or has MLMD's tables."""
     try:
         with open(file, "rb") as opened:
             if opened.read(len(_MAGIC)) != _MAGIC:

@@ -41,8 +41,8 @@ _GIT_SECONDS = 2.0
 class RunNote:
     """Note of a run: its command quoted for a shell, its options, the upstream nodes of each node.
 
-    `code` is the commit of the user's code, followed by `-dirty` if there were changes; the empty
-    string outside git.
+    `code` is the git commit of the working directory, followed by `-dirty` if there were changes;
+    the empty string outside git.
     """
 
     command: str = ""

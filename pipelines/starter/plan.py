@@ -30,7 +30,7 @@ class Plan:
     """Numbers and texts of a starter's config."""
 
     summary: str
-    # Estimated from the sample
+    # Estimated number; rows without a target are left out
     train_rows: int
     batch_size: int
     steps_per_epoch: int

@@ -252,8 +252,8 @@ def names_things(look: ColumnLook) -> bool:
 def _numbers_rows(look: ColumnLook) -> bool:
     """Returns whether the values of a column are row numbers: whole numbers without duplicates.
 
-    In addition, there must be at least `_MIN_ID_ROWS` values, and the name must end like the name
-    of an id, or random whole numbers between minimum and maximum would probably include equal
+    There must also be at least `_MIN_ID_ROWS` values. In addition, either the name ends like the
+    name of an id, or random whole numbers between minimum and maximum would probably include equal
     values: among n random values out of w whole numbers, about n (n - 1) / 2w pairs are equal.
     """
     if not look.is_whole or not look.distinct == look.present >= _MIN_ID_ROWS:

@@ -32,7 +32,7 @@ made = client.create_recurring_run(
 )
 print(made.recurring_run_id)
 """
-_TENANT = "penstock"  # the namespace that the overlays create
+_TENANT = "penstock"  # the namespace that the overlay `rwx` creates
 
 
 def overlays_are_accepted(cluster: Cluster) -> str:
@@ -110,7 +110,7 @@ def restricted_and_quota_refuse(cluster: Cluster) -> str:
 
 
 def accounts_may_only_what_they_need(cluster: Cluster) -> str:
-    """The accounts of the overlay `rwx` have the rights that their pods need, and no others."""
+    """The accounts of the overlay `rwx` have rights that their pods need, and lack others."""
     runner = f"system:serviceaccount:{_TENANT}:penstock-runner"
     own = f"system:serviceaccount:{_TENANT}:penstock"
     allowed = [

@@ -1,10 +1,11 @@
 """Nodes on Flink, whose workers are containers of the image, as in docs/kubeflow/flink.md.
 
 A container stands for a pod's worker pool, and a process of this machine in the container's network
-stands for its task manager. The job manager, Beam's job server and an S3 server are also processes
-of this machine. The driver and the worker pools share a folder only for TFX's nodes; in the ingest,
-they share only the S3 server. The driver is in a container, because the driver and its workers must
-have the same Python. The tests need Java, Maven, and root rights to enter a container's network.
+stands for its task manager. The job manager and Beam's job server are also processes of this
+machine; the S3 server is moto's, in this process. The driver and the worker pools share a folder
+only for TFX's nodes; in the ingest, they share only the S3 server. The driver is in a container,
+because the driver and its workers must have the same Python. The tests need Java, Maven, and root
+rights to enter a container's network.
 """
 
 import itertools

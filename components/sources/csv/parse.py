@@ -1,4 +1,4 @@
-"""Converts rows of delimited text to typed Arrow columns with Arrow's own CSV reader.
+"""Converts rows of delimited text to typed Arrow columns with Arrow's CSV reader.
 
 Arrow divides rows into fields and converts whole columns. The values of a column are examined one
 by one only if Arrow refuses a number or could misread it (`0x10` as 16), or if text is not UTF-8.

@@ -6,9 +6,9 @@ id. The events are CloudEvents, which a collector stores as JSON lines, or KServ
 JSON or (as of KServe 0.17) Parquet.
 
 A body is JSON of TensorFlow Serving's REST API (KServe's protocol V1) or of the open inference
-protocol (V2). Instead of V1's columns, a body may also have NumPy arrays by tensor name, which come
-from PredictionLogs. In the rows, a missing value is None; in requests, it is one of the markers
-that the serving signature `serve_columns` expects, such as NaN.
+protocol (V2). From a PredictionLog, it is a dict as in the columnar form of V1, with a NumPy array
+for each tensor. In the rows, a missing value is None; in requests, it is one of the markers that
+the serving signature `serve_columns` expects, such as NaN.
 """
 
 import base64
@@ -47,9 +47,9 @@ class Event:
         time_us: Time in microseconds since 1970, UTC; None if unknown.
         version: Version of the model; None if it is unknown, or if only the response's body names
             it.
-        request: Body of the request, as an object or as JSON text; may be anything if the server
+        request: Body of the request, as a dict or as JSON text; may be anything if the server
             refused it.
-        response: Body of the response, as an object or as JSON text.
+        response: Body of the response, as a dict or as JSON text.
     """
 
     place: str
@@ -196,7 +196,7 @@ def _items(body: Any, by_row: str, by_column: str) -> list[Any]:
 
 
 def _row(one: Any) -> Row:
-    """Returns a row's columns; the row is an object of columns, or holds one serialized Example."""
+    """Returns a row's columns; the row is a dict of columns, or holds one serialized Example."""
     is_object = isinstance(one, dict) and set(one) != {"b64"}
     values = list(one.values()) if is_object else [one]
     if len(values) == 1 and (example := _example(_decoded(values[0]))):

@@ -36,8 +36,8 @@ class Requests(RowFileOptions):
     """Logs of a served model, from TensorFlow Serving (PredictionLogs) or KServe's logger.
 
     Attributes:
-        labels_file: Table of labels that arrived later, in any file that is recognised as a table;
-            its columns other than `key` are added to the rows with the same key.
+        labels_file: Table of labels that arrived after the requests, in any file that is recognised
+            as a table; its columns other than `key` are added to the rows with the same key.
         key: Column by which rows and labels are joined.
     """
 

@@ -33,8 +33,8 @@ PASSWORD_VARIABLE = "PENSTOCK_SQL_PASSWORD"
 HOW_TO_LOG_IN = f"set {PASSWORD_VARIABLE} or a `credentials_file` instead"
 # Driver that the extra `sql` installs, by the scheme of an address without a driver.
 _DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
-# Semicolons and comments at the end of a query. If they contain or precede a quote, they may be
-# part of a text literal, so they are kept, and the database accepts or refuses them.
+# Semicolons at the end of a query, and comments after them. If they contain or precede a quote,
+# they may be part of a text literal, so they are kept, and the database accepts or refuses them.
 _END = re.compile(r"""(?:;(?:\s|--[^\n'"`$]*(?:\n|\Z)|/\*[^'"`$*]*\*/)*)*\s*\Z""")
 
 Feature = tuple[FeatureKind | None, bool]

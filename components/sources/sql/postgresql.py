@@ -33,8 +33,8 @@ _DEADLINES = {
     "keepalives_count": 3,
     "tcp_user_timeout": 60_000,
 }
-# With these settings rows have the same text on every server, other readers do not change their
-# order, and the connection may idle while rows are written.
+# With these settings, values have the same text on every server, scans of the same table by other
+# clients do not change the order of the rows, and the connection may idle while rows are written.
 _SETTINGS = (
     "SET TIME ZONE 'UTC'",
     "SET DateStyle = 'ISO'",

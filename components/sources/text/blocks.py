@@ -46,7 +46,8 @@ class RowBlock:
     data: bytes  # Bytes of the rows, including line ends
     ends: np.ndarray  # int64 [rows], including blank rows: index after each row in `data`
     quoted: bool = False  # Whether `data` may have a quote, and rows of several lines
-    # None unless the block is a broken row: then the index of its open quote, 0 if it is too long.
+    # For a block with one broken row: index in `data` of the unclosed quote, or 0 if the row is too
+    # long. None for a block with good rows.
     broken_at: int | None = None
     left_out: int = 0  # Number of bytes of the broken row that `data` leaves out.
 

@@ -2,10 +2,10 @@
 
 The scan, which counts rows, and the workers, which parse them, both use this module, so they see
 the same rows. A line ends at LF or CRLF. A row of delimited text also ends at a lone CR, outside
-quotes. A field that begins with a quote must be closed by a quote before a delimiter, a row end or
-the end of the text; quotes inside it are doubled. In any other field a quote is an ordinary
-character. A row with a field that is never closed is broken; it ends with the line on which that
-field begins.
+quotes. A field that begins with a quote must end with a quote, which a delimiter, a row end or the
+end of the text must follow; quotes inside the field are doubled. In any other field a quote is an
+ordinary character. A row with a field that is never closed is broken; it ends with the line on
+which that field begins.
 """
 
 import re
@@ -48,8 +48,8 @@ def delimited_rows(
 ) -> tuple[np.ndarray, dict[int, int]]:
     """Finds the whole rows at the start of a buffer; all rows if it is the `last` one.
 
-    Returns the ends of the rows, int64 [rows], and a dict from each broken row to the index of the
-    quote that breaks it.
+    Returns the ends of the rows, int64 [rows], and a dict from the number of each broken row to the
+    index of the quote that breaks it.
     """
     if b'"' not in buffer:
         return line_ends(buffer, at_cr=True, last=last), {}

@@ -101,7 +101,7 @@ class RowDecoder:
         return bool(self._plain)
 
     def decode(self, rows: list[bytes], where: str) -> pa.RecordBatch:
-        """Returns columns sorted by name: of type `large_list`, or of type null if all are null."""
+        """Returns `large_list` columns sorted by name; one without values has the null type."""
         batch = self._decoded(rows, where)
         return pa.RecordBatch.from_arrays([*map(_listed, batch.columns)], batch.schema.names)
 

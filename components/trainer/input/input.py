@@ -28,8 +28,8 @@ class Input(ABC):
 
     Create one by `Input.rows`, `Input.packed` or `Input.images`. Their `source` is a folder with a
     manifest, or file paths and patterns as in TFX's `fn_args.train_files`; files whose names end in
-    `.gz` are decompressed. Nothing is read until `train`, `eval` or `steps_per_epoch` is called.
-    These raise:
+    `.gz` are decompressed. Nothing is read until a method of the input, such as `train`, is called.
+    The methods raise:
 
         DataError: There are no rows, the shards differ from their manifest, or the first record
             does not fit the requested features.
@@ -122,8 +122,8 @@ class Input(ABC):
                 those of `options` if it states none.
             label: The feature that the label is made from, one integer per image; or several, in
                 which case the label is a mapping by name.
-            label_fn: Function from that feature, int64 [batch], to the label, int64 [batch]; None
-                uses the feature unchanged.
+            label_fn: Function from that feature, int64 [batch], or from that mapping, to the label;
+                None uses the feature or mapping unchanged.
         """
         from penstock.components.trainer.input.images import ImageInput
 

@@ -31,8 +31,8 @@ class InputOptions:
         cache: `none`; or `memory`, which keeps parsed training rows, or blocks of packed shards,
             after the first pass. The rows must fit into memory, and features of parsed rows must
             have a fixed length.
-        prefetch_batches: Maximum number of finished batches that wait for the training step; at
-            least 1.
+        prefetch_batches: Number of finished batches to keep ready for the training step; at least
+            1. If batches are made in groups, the number is rounded up to whole groups.
         private_threads: Number of threads that only the input uses; None shares TensorFlow's, one
             per core.
         ram_budget_mib: Memory, in MiB, for the buffers whose size tf.data tunes itself; None
@@ -48,7 +48,7 @@ class InputOptions:
     batch_size: int
     # For large records, set a smaller window; for example, 512 rows of 100 KB take 50 MB.
     shuffle_window_rows: int = SHUFFLE_WINDOW_ROWS
-    # ShardOptions plans at least this number of shards for data of at least MIN_SHARD_BYTES, so
+    # `plan_shards` plans at least this number of shards for data of at least MIN_SHARD_BYTES, so
     # that there are enough files to read at the same time.
     interleave_files: int = READER_PARALLELISM
     seed: int | None = None

@@ -1,6 +1,6 @@
 """Parses serialised records into features, in the same way in training, evaluation and serving.
 
-Keras 3 takes dense tensors, so a ragged feature is padded to the longest value of its batch.
+Keras 3 takes dense tensors, so a ragged feature is padded to the longest list in the batch.
 """
 
 from collections.abc import Callable, Mapping

@@ -194,8 +194,8 @@ def _parsed_together(passes: Passes, spec: Spec) -> int:
     # The size of a row is unknown in compressed files.
     if rows is None or _varying(spec) or any(compression for _, compression in passes.files.pairs):
         return 0
-    # The result is at most the rows of a pass, because otherwise a group would wait for the start
-    # of the next pass, which takes 10 ms.
+    # The result is at most the number of rows in a pass, because otherwise a group would wait for
+    # the start of the next pass, which takes 10 ms.
     return min(_PARSED_ROWS, rows, _PARSED_BYTES * rows // stored)
 
 

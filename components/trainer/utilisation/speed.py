@@ -27,8 +27,8 @@ CALL_SECONDS = 0.2
 # Number of calls at the end of the training whose durations are used: 100 s at `CALL_SECONDS` each.
 # Earlier calls may have read from a cold cache.
 _LAST_CALLS = 512
-# A call that repeats steps on the kept batch runs at most the training's number of steps divided by
-# this number.
+# A call that repeats steps on one batch runs at most the training's number of steps divided by this
+# number.
 _PART_OF_STEPS = 50
 
 
@@ -49,7 +49,7 @@ class Meter:
         """Records a call into TensorFlow and the load of the GPUs."""
         self._steps, self._noted = self._steps + steps, self._noted + 1
         # Consecutive short calls are counted together, because a single short call says little.
-        # For example, a callback may need a separate call for each step.
+        # Calls are short if a callback needs a separate call for each step, for example.
         if self._calls and self._calls[-1][1] < CALL_SECONDS:
             before = self._calls.pop()
             steps, seconds = before[0] + steps, before[1] + seconds
@@ -92,9 +92,9 @@ def kept_seconds(
 ) -> tuple[float, ...]:
     """Returns the seconds per step of calls that repeat steps on one batch.
 
-    The number of steps does not depend on a clock, because it must be the same in all workers. The
-    first call traces and is not counted. All state that the steps change is restored: weights,
-    metrics, random state, the optimizer's variables.
+    All workers must run the same number of steps, so `call_steps` and `steps` must be the same in
+    all of them. The first call traces and is not counted. All state that the steps change is
+    restored: weights, metrics, random state, the optimizer's variables.
     """
     count = max(1, min(call_steps, steps // _PART_OF_STEPS))
     variables = [*model.variables, *model.optimizer.variables]
@@ -111,7 +111,7 @@ def kept_seconds(
 
 
 def _parts(calls: Sequence[tuple[int, float]]) -> tuple[float, ...]:
-    """Returns the mean seconds per step in each of about ten parts of equally many calls."""
+    """Returns the mean seconds per step in each of at most 19 parts of equally many calls."""
     size = max(1, len(calls) // _PARTS)
     groups = [calls[begin : begin + size] for begin in range(0, len(calls), size)]
     return tuple(
@@ -165,7 +165,7 @@ def available_cores(cgroup: Path = _CGROUP) -> float:
 
 
 def memory_limit_mib(cgroup: Path = _CGROUP) -> float:
-    """Returns the memory for this process: the machine's memory, or the container's limit."""
+    """Returns the memory for this process: the machine's or, if less, the container's limit."""
     machine = psutil.virtual_memory().total
     limits = _numbers(cgroup / "memory.max") or _numbers(cgroup / "memory/memory.limit_in_bytes")
     return min([machine, *limits]) / MIB

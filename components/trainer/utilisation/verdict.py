@@ -32,10 +32,10 @@ _WIDE, _SHORT_SECONDS = 0.3, 30.0
 
 @dataclass(frozen=True)
 class Speed:
-    """Durations and CPU use of a training's steps, without the first step, which is compiled."""
+    """Durations and CPU use of a training's steps, except the first, which includes compiling."""
 
-    run_seconds: Sequence[float]  # mean seconds per step in each of about ten parts of the run
-    kept_seconds: Sequence[float]  # the same for calls that repeat the step on one kept batch
+    run_seconds: Sequence[float]  # mean seconds per step in each of at most 19 parts
+    kept_seconds: Sequence[float]  # seconds per step of each call that repeats it on one batch
     steps: int  # number of steps of the run that were timed
     cores: float  # number of cores that this process may use
     own_share: float  # share of `cores` that this process kept busy, 0..1

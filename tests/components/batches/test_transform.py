@@ -101,7 +101,7 @@ def of_two_phases(inputs):
     ("function", "splits"), [(tfx_and_ours, ("train", "eval")), (of_two_phases, ("eval",))]
 )
 def test_graph_and_examples_equal_those_of_tfx(function, splits, do):
-    """Analysis in two phases fails in TFT 1.16 with Beam 2.63 and later; see docs/upstream.md."""
+    """Analysis in two phases with TFT 1.16 needs Beam 2.62 or earlier; see docs/upstream.md."""
     path = f"{__name__}.{function.__name__}"
     (ours, [mine]), (theirs, [others]) = (
         do(executor, function=path) for executor in (Executor, stock.Executor)

@@ -64,7 +64,7 @@ def save_model():
 
 @pytest.fixture(scope="session")
 def shared_models():
-    """A function that gives config and models the form in which TFX's Evaluator passes them."""
+    """A function that gives config and models the form that TFMA gets from TFX's Evaluator."""
 
     def share(config, *paths):
         config = config_util.update_eval_config_with_defaults(

@@ -79,7 +79,7 @@ def test_model_with_another_transform_graph_is_named_with_the_feature(exported, 
 def test_model_as_tfx_exports_it_is_found_where_the_optimiser_changes_it(
     with_layer, graphs, tmp_path
 ):
-    """Parser, transform layer and model share one function, as in TFX's examples."""
+    """The parser and the transformation share one function, as in TFX's examples."""
     module = tf.Module()
     module.layer = tft.TFTransformOutput(graphs[0]).transform_features_layer()
 

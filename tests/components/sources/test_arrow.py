@@ -1,4 +1,4 @@
-"""Arrow IPC files and ORC files, written by pyarrow, read in any number of parts."""
+"""Arrow IPC files and ORC files, written by pyarrow."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq

@@ -1,4 +1,4 @@
-"""Contract of every kind of source: a cut loses no row, changes are noticed, errors name a remedy.
+"""Contract of the kinds in `KINDS`: a cut loses no row, changes are noticed, errors name a remedy.
 
 The test file of each kind covers its types, options and faults.
 """

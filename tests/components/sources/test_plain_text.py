@@ -188,6 +188,6 @@ def test_an_encodings_other_names_are_equal():
                  "iso2022_jp", "iso2022_kr"]
 )  # fmt: skip
 def test_an_encoding_with_escapes_is_refused(encoding):
-    """An escape may stand for a line end, which would turn two lines into three."""
+    """An escape may stand for a line end, so one line of the file could become two."""
     with pytest.raises(UsageError, match="must leave ASCII bytes as they are"):
         Text(encoding=encoding)

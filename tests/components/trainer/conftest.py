@@ -16,7 +16,7 @@ def example(row):
 class Data:
     """Shards whose rows are numbered from 0."""
 
-    # One shard is empty; no other count is a multiple of the tests' batch sizes.
+    # One shard is empty; the numbers of rows of the others are primes.
     shard_rows = (37, 0, 53, 13)
     rows = 103
     spec = {  # noqa: RUF012
@@ -92,7 +92,7 @@ class Toy:
 
     @staticmethod
     def dataset(x=None):
-        """32 rows in batches of 8, one pass."""
+        """The rows of `x` (default: 32 rows) in batches of 8, one pass."""
         x = tf.reshape(tf.linspace(-1.0, 1.0, 32), [-1, 1]) if x is None else x
         return tf.data.Dataset.from_tensor_slices(({"x": x}, tf.cast(x > 0, tf.int64))).batch(8)
 

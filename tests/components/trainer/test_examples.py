@@ -1,4 +1,4 @@
-"""The examples of docs/training.md and docs/sequences.md run, in their order, in one process."""
+"""Three examples of docs/training.md and the one of docs/sequences.md run in one process."""
 
 import numpy as np
 import pytest

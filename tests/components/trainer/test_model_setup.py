@@ -17,7 +17,7 @@ from penstock.components.trainer.model_setup import make_model, warm_started, we
     ("replicas", "synchronized", "is_told"), [(1, False, False), (2, True, False), (2, False, True)]
 )
 def test_statistics_of_a_replica_alone_are_told(our_messages, replicas, synchronized, is_told):
-    # A real strategy with two devices would need a separate process, so this stand-in has only the
+    # A real strategy with two devices would need a separate process. This stand-in has only the
     # attributes that the tested code uses.
     strategy = SimpleNamespace(scope=nullcontext, num_replicas_in_sync=replicas)
     norm = keras.layers.BatchNormalization

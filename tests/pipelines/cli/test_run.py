@@ -66,7 +66,7 @@ def test_spans_run_in_order_stop_at_a_failure_and_go_on(tmp_path, penstock, taxi
     train = [len(rows[span::8]) for span in (1, 2)]
     transformed = re.findall(r"StatisticsGen, Transform ([\d,]+\d)", done.stdout)
     assert sum(int(n.replace(",", "")) for n in transformed) == sum(train)
-    # The window of an earlier span ends with this span, although later spans have been read.
+    # The window of span 1 ends with span 1, although span 2 has been read.
     again = run("1")
     assert again.returncode == 0
     assert "ShardedExampleGen = StatisticsGen = Transform" in again.stdout

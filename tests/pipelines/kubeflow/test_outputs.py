@@ -49,7 +49,7 @@ def _trained(path):
 def _metadata(folder, name="metrics"):
     answer = json.loads((folder / "kfp/executor_output.json").read_text())
     (shown,) = answer["artifacts"][name]["artifacts"]
-    assert shown["uri"] == str(folder / "kfp" / name)  # an output that KFP can store
+    assert shown["uri"] == str(folder / "kfp" / name)  # KFP's own address, not the artifact's
     return shown["metadata"]
 
 

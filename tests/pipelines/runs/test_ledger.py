@@ -1,4 +1,4 @@
-"""The ledger of a run in the form that people read."""
+"""The ledger of a run: read from its artifacts, and as lines of text."""
 
 import json
 

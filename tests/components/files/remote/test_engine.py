@@ -1,7 +1,7 @@
 """Ingest and pack on a Beam job server; its workers share only an S3 server with the driver.
 
-The engine has two processes: a job server, and a worker pool with its own disk. If the machine
-allows a mount namespace, the pool's disk is a tmpfs that hides the driver's folder.
+The engine has two processes: a job server and a worker pool. If the machine allows a mount
+namespace, a tmpfs hides the driver's folder from the pool.
 """
 
 import os
@@ -43,7 +43,7 @@ def has_namespaces(folder):
 
 @pytest.fixture
 def engine(s3, tmp_path):
-    """Options for a running job server and a running worker pool with its own disk."""
+    """Options for a running job server and a running worker pool."""
     home = tmp_path / "home"
     home.mkdir()
     job, pool = free_port(), free_port()

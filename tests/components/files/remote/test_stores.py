@@ -1,4 +1,4 @@
-"""Google Cloud Storage, replaced by a server in these tests that implements its JSON API."""
+"""Objects of Google Cloud Storage, on a stand-in for its JSON API."""
 
 import pytest
 

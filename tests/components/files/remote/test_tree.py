@@ -1,4 +1,4 @@
-"""Kinds of data with one row per file, or with meaningful file names, on moto's S3 server."""
+"""Whole files as rows with their names, on moto's S3 server."""
 
 import pytest
 

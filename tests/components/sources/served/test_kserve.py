@@ -47,8 +47,7 @@ for line in sys.stdin:
     print(json.dumps([dict(zip(found, one)) for one in zip(*found.values())]), flush=True)
 """
 
-# Building the agent takes about four minutes on one core, and the package kserve has many
-# dependencies to download.
+# Building the agent takes minutes, and the package kserve has many dependencies to download.
 pytestmark = pytest.mark.timeout(1500)
 
 

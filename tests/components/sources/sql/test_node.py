@@ -1,4 +1,4 @@
-"""Databases in a real pipeline and on the command line; no password may leak from either."""
+"""Databases in a real pipeline, which may leak no password."""
 
 import logging
 import sqlite3

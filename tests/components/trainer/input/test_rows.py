@@ -16,7 +16,7 @@ def test_windows_smaller_than_the_data_mix_all_files(shards, data):
     options = InputOptions(batch_size=8, shuffle_window_rows=16, interleave_files=4, seed=7)
     rows = flat(rows_of(Input.rows(shards, data.spec, options=options).train(), 13))[:103]
     assert sorted(rows) == list(range(103))
-    # The first window has rows of every shard that is not empty.
+    # The first window has rows of all three shards.
     assert {(row >= 37) + (row >= 90) for row in rows[:16]} == {0, 1, 2}
 
 
@@ -39,7 +39,7 @@ def test_small_batches_are_parsed_together_and_stay_the_same(shards, data, monke
         return [(features["row"].numpy().tolist(), y.numpy().tolist()) for features, y in found]
 
     alone = batches(10)
-    assert sizes[1:] == [10]  # the first size is from one record, read for the shapes
+    assert sizes[1:] == [10]  # the first size is of the one record that is parsed as a check
     assert batches(4096) == alone
     assert sizes[1:] == [100]
 
