@@ -89,7 +89,9 @@ def open_output(target: str | os.PathLike[str], *, overwrite: bool = False) -> I
 
 @contextmanager
 def open_workspace(target: str | os.PathLike[str]) -> Iterator[Output]:
-    """Yields a scratch folder shared by driver and workers: beside a path, or below an address.
+    """Yields a scratch folder that driver and workers share.
+
+    It is next to `target` if this is a path, and below `target` if it is an address.
 
     It is removed at the end and never committed. If the driver was killed, the next ingest to the
     same place removes the folder.

@@ -22,8 +22,8 @@ _NAME = (
 # Before a colon, a name that ends in `pass` matches only in quotes: `pass` is a common word.
 _PASS = r"(?:[\w.-]*[_-])?pass"
 _SECRET_NAME = re.compile(rf"-*(?:{_NAME}|{_PASS})", re.IGNORECASE)
-# The names after `_NAME` count only in parameters of an address, because elsewhere they often name
-# things that are not secret.
+# Names in the parameters of an address. Those that match neither `_NAME` nor `_PASS` mark a secret
+# only there, because elsewhere they often name things that are not secret.
 _PARAMETER = re.compile(
     rf"{_NAME}|[\w.-]*(?:pass|pwd|token|signature|credential)|passcode|pw|pswd|key|ssl_?key|key_?file|auth|code|sig",
     re.IGNORECASE,

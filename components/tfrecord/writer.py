@@ -49,7 +49,8 @@ class ShardWriter:
     def __init__(self, root: str | os.PathLike[str], file: str, *, compression: str = "") -> None:
         self._file = file
         self._path = Path(root) / file
-        self._path.parent.mkdir(exist_ok=True)  # a late attempt must not recreate the root
+        # Without `parents=True`, because a late attempt must not make a removed `root` again.
+        self._path.parent.mkdir(exist_ok=True)
         self._out = self._path.open("wb", buffering=0)
         self._gzip = zlib.compressobj(GZIP_LEVEL, wbits=_GZIP_WBITS) if compression else None
         self._digest = hashlib.sha256()

@@ -34,8 +34,8 @@ def table_model(
     each only if it has columns.
 
     Args:
-        facts: Targets and width of `numbers_xf`; facts of the labels, which regressions and class
-            weights need.
+        facts: The targets, the width of `numbers_xf`, and the statistics of the labels, which
+            regressions and class weights need.
         options: Sizes and learning rate.
         categories: Number of ids of each column of `categories_xf`, from `category_sizes`.
     """

@@ -15,5 +15,5 @@ def build_model(facts: ModelFacts, options: ImageModelOptions) -> keras.Model:
 
 
 def run_fn(fn_args: FnArgs) -> None:
-    """Train, compare the model with a constant, and export it."""
+    """Train, compare the model with the best constant prediction, and export it."""
     train_images(fn_args, build_model)

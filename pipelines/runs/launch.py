@@ -1,9 +1,10 @@
 """Launches one node with TFX's launcher and with Penstock's checks around driver and executor.
 
 TFX checks only that an artifact's path exists. Here, Examples must also match their manifest, and a
-pushed model must be the one that is served. A node fails if its input Examples have changed, even
-if its outputs are in the cache. A node whose output in the cache has changed does not use the
-cache: it runs again. The row counts of a node's outputs are compared with those of its inputs.
+pushed model must still be the newest version in its serving folder, and unaltered. A node fails if
+its input Examples have changed, even if its outputs are in the cache. A node whose output in the
+cache has changed does not use the cache: it runs again. The row counts of a node's outputs are
+compared with those of its inputs.
 """
 
 import logging

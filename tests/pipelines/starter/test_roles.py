@@ -209,4 +209,4 @@ def test_time_divides_the_rows_where_a_third_is_left(tmp_path):
     assert look.split_at == "2024-07-01"
     assert "day" in look.roles.left_out
     with pytest.raises(UsageError, match=r"time 'day': .*2024-12-31"):
-        divided(lambda i: f"{1 + i % 9}.1.2024")  # does not sort as text
+        divided(lambda i: f"{1 + i % 9}.1.2024")  # such texts do not sort by time
