@@ -24,7 +24,7 @@ def _add(name: str) -> None:
 
         options = module.Options(**given(values))
         page, data = out / f"{name}.md", out / f"{name}.json"
-        check_file(page, overwrite=True)  # fail before minutes of measuring
+        check_file(page, overwrite=True)  # before minutes of measuring
         found = harness.run(name, options)
         texts = {page: harness.markdown(found), data: json.dumps(found, indent=1) + "\n"}
         for file, text in texts.items():

@@ -34,7 +34,7 @@ _STAGE = {
 }
 # Stages that TFX's example does not have.
 _OURS_ALONE = ("CuratedSchema", "ValidationGate", "Baseline", "ServingCheck", REPORT)
-# CPU seconds; a table leaves out a stage that takes less than this in every column.
+# A table leaves out a stage that takes fewer CPU seconds than this in every column.
 _TOO_LITTLE = 0.1
 _BLOCK = re.compile(r"(<!-- figures: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -67,11 +67,11 @@ class Line:
 LINES = (
     Line("a table of 40 columns read, CPU us per row", "ladder", "A table", "cpu_us",
          ["naive"], [ladder.TUNED], ladder.ROWS, ladder.PACKED),
-    Line("this table read in the formats of peers, CPU us per row",
+    Line("such a table read in the formats of peers, CPU us per row",
          "formats", "Peers: a table", "cpu_us",
          [peers.WEBDATASET, peers.GRAIN], [peers.GRAIN_BLOCKS, peers.SAVED, peers.PARQUET],
          peers.ROWS, peers.PACKED),
-    Line("a model trained on its 32 numbers, rows/s", "tabular", "Train", "per_second",
+    Line("a model trained on 32 columns of numbers, rows/s", "tabular", "Train", "per_second",
          [tabular.CSV], [tabular.PANDAS, tabular.STOCK], tabular.ROWS, tabular.PACKED),
     Line("JPEGs of up to 375 x 500 read as 299 x 299, CPU us per image", "ladder", "JPEG", "cpu_us",
          ["naive"], [ladder.TUNED], None, ladder.PACKED),
@@ -120,7 +120,7 @@ def _peers(lines: Sequence[Line]) -> list[str]:
 
 
 def _whole_pipeline() -> list[str]:
-    """Returns the table's line for the CPU time per trip, at the largest size that stock ran."""
+    """Returns the line of CPU time per trip, at the largest size at which TFX's example ran."""
     runs = kept("scale")
     rows = max(runs["stock"], key=int)
     stock, ours = (_sum(runs[name][rows]) / int(rows) * 1e6 for name in CONTENDERS)

@@ -107,7 +107,7 @@ def train(
     """Trains a network on a reader and then on one stored batch, and compares the step times.
 
     Args:
-        read: Reader from the network's `inputs`.
+        read: One of the readers in the network's `inputs`.
         network: Name in `NETWORKS`.
         options: Sizes of the data, and duration of the measured steps.
         is_limit: Whether all steps use the same batch.
@@ -139,7 +139,7 @@ def train(
 
 
 def _device(batches: Any, rows_per_second: float) -> dict[str, float]:
-    """Returns the GB per second of the batches and, with a GPU, its peak memory in MiB."""
+    """Returns how many GB the training takes per second and, with a GPU, the GPU's peak in MiB."""
     import tensorflow as tf
 
     batch = tf.nest.flatten(next(iter(batches)))

@@ -37,13 +37,13 @@ _FOLDER = Path(__file__).resolve().parent
 
 # The benchmarks of `penstock bench`: modules of this folder.
 BENCHMARKS = ("formats", "gpu", "images", "ingest", "ladder", "remote", "tabular")
-# Columns of a contender besides rate, CPU time and memory: numbers, shown as medians, and words.
+# A contender's columns besides rate, CPU time and memory. Numbers are shown as medians.
 Extra = dict[str, float | str]
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One run of one contender; `rows` is a number of the group's unit: rows, images or users."""
+    """One run of one contender; `rows` is a count in the group's unit: rows, images or users."""
 
     rows: float
     wall_seconds: float
@@ -103,7 +103,7 @@ def cpu_seconds_now() -> float:
 def own_peak_mib() -> float:
     """Peak memory of this process, in MiB.
 
-    On Linux it is read from `/proc`, because Linux starts a child's `ru_maxrss` at its parent's.
+    On Linux it is read from `/proc`, because a child's `ru_maxrss` starts at that of its parent.
     """
     status = Path("/proc/self/status")
     if not status.exists():
@@ -215,7 +215,7 @@ def run_script(
 
 
 def require_packages(option: str, python: str, packages: Sequence[str]) -> None:
-    """Raises UsageError if an option's path is no Python, or a Python that lacks a package."""
+    """Raises UsageError if an option's path is not a Python that has these packages."""
     code = "from importlib.metadata import version as v; import sys; [*map(v, sys.argv[1:])]"
     try:
         command = [python, "-c", code, *packages]

@@ -1,6 +1,6 @@
 """Trains a network on photos, from JPEG files by a Python generator and from TFRecords.
 
-Images are then also read without a network, at 299 x 299, by a PIL loop and from packed records.
+A second comparison only reads images, at 299 x 299: by a PIL loop and from packed records.
 """
 
 from collections.abc import Callable

@@ -1,9 +1,9 @@
 """Measures the gain of each step from a naive reader to packed records, on a table and on images.
 
-Each step up to the cache adds to the steps before it, except that the vectorised map replaces the
-parallel map, and that the cache stores the result of the parallel map. The other contenders also
-shuffle: tf.data tuned as well as possible, row Examples read by `Input.rows` (only on the table),
-and packed records.
+Each step up to the cache is added to the steps before it, with two exceptions: the vectorised map
+replaces the parallel map, and the cache stores the result of the parallel map. The other contenders
+also shuffle: tf.data tuned as well as possible, row Examples read by `Input.rows` (only on the
+table), and packed records.
 """
 
 from collections.abc import Callable

@@ -164,7 +164,7 @@ def _windows(blocks: Iterator[Row], shuffle: Any) -> Iterator[Row]:
 
 
 def grain_blocks(root: Path) -> Iterator[Row]:
-    """ArrayRecord with 4,096 rows per record, picked at random by grain; rows permuted by NumPy."""
+    """ArrayRecord records of 4,096 rows, picked at random by grain; rows permuted by NumPy."""
     import grain
     import numpy as np
     from grain.python import ArrayRecordDataSource

@@ -131,7 +131,7 @@ def _passes(
 
 
 def _open_s3(file: str) -> None:
-    """Enables s3:// in TensorFlow; creates its S3 client before several threads need it."""
+    """Enables s3:// in TensorFlow; reads a file, so the S3 client exists before threads need it."""
     import tensorflow as tf
     import tensorflow_io  # noqa: F401
 

@@ -76,7 +76,7 @@ def _reset_peak() -> bool:
 def contend(name: str, data: Path, root: Path) -> Run:
     """Returns the stages of a run, measured from the start of this process.
 
-    Penstock's run avoids the same imports as the command `penstock run`.
+    Like the command `penstock run`, Penstock's run avoids imports of modules that it does not use.
     """
     stages = _Stages()
     run = stages.add(IMPORTS, _stock if name == "stock" else _penstock)

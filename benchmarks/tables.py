@@ -1,9 +1,9 @@
-"""Compares the network of `penstock init` on 46 real tables with a constant, a linear model, trees.
+"""Compares the network of `penstock init` on 46 real tables with three other models.
 
-Each table is written as CSV; `init` and `run` decide everything except the target and the columns
-to leave out. The loss is the cross-entropy or the mean squared error, on the same evaluation rows
-for all models. The network is `beside` another model if their losses differ by at most two standard
-errors of the difference.
+These are a constant, a linear model and boosted trees. Each table is written as CSV; `init` and
+`run` decide everything except the target and the columns to leave out. The loss is the
+cross-entropy or the mean squared error, on the same evaluation rows for all models. The network is
+`beside` another model if their losses differ by at most two standard errors of the difference.
 
     python benchmarks/tables.py --out docs/figures/tables.json    10 to 40 s of CPU a table
     python benchmarks/tables.py --out mine.json titanic turnout   only these two tables
@@ -84,7 +84,7 @@ def _table(name: str) -> "pd.DataFrame":
 
 
 def contend(name: str, folder: Path) -> dict[str, Any]:
-    """Runs `init` and `run` on a table; returns all losses, and whether the network is ahead."""
+    """Runs `init` and `run` on a table; returns losses, and the network's standing by rival."""
     import penstock
     from penstock.pipelines.starter.look import TableLook
 
@@ -129,8 +129,8 @@ def page(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
                 for standing in ("ahead of", "beside", "behind")
             )
             lines.append(
-                f"- On {ahead} of {len(found)} tables {what}, the network is ahead of {rival}; on "
-                f"{beside} it is beside, on {behind} behind."
+                f"- The network compared with {rival} on {len(found)} tables {what}: ahead on "
+                f"{ahead}, beside on {beside}, behind on {behind}."
             )
     losses = ("constant", "linear", "trees", "network")
     headers = ("table", "rows", "columns", "task", *losses, "CPU s", "network against trees")
@@ -156,8 +156,8 @@ def main() -> None:
     options = parser.parse_args()
     results = json.loads(options.out.read_text()) if options.out.exists() else {}
     with tempfile.TemporaryDirectory(prefix="penstock-tables-") as folder:
-        # The tables set aside come first, because their results matter most if the run is stopped
-        # before its end.
+        # `TABLES` begins with those that were set aside, because their results matter most if the
+        # run is stopped before its end.
         for name in options.names or TABLES:
             if name in results:
                 continue

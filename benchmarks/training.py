@@ -1,6 +1,6 @@
 """How a benchmark consumes batches: by a reader alone, or by the steady steps of a network.
 
-`reader` consumes them in the graph, without a Python object per tensor, as in a training.
+`reader` consumes batches in the graph, without a Python object per tensor, as in a training.
 Contenders that train differ only in their input: each runs the steps of `fit`, many steps per call,
 without tracing, evaluation and checkpoints.
 """
@@ -33,7 +33,7 @@ def reader(batches: Any) -> Callable[[float], int]:
         start = (0, tf.constant(0, tf.int64))
         return tf.while_loop(lambda step, _: step < steps, one, start, parallel_iterations=1)[1]
 
-    take(tf.constant(1))  # traced by now, and tf.data has begun to tune itself
+    take(tf.constant(1))  # traces, and starts tf.data's tuning
 
     def read(seconds: float) -> int:
         rows, end = 0, time.perf_counter() + seconds
@@ -93,7 +93,7 @@ def image_model(size: int, filters: int, network: str | None = None) -> Any:
 
 
 def numbers_and_label(features: dict[str, Any]) -> tuple[Any, Any]:
-    """Returns float32[batch, 32] in a small range, and whether the first number is positive."""
+    """Returns the 32 numbers of each row, scaled by asinh, and the label: is the first positive?"""
     import tensorflow as tf
 
     numbers = tf.concat([tf.cast(features[n], tf.float32) for n in table.NUMBERS], axis=1)

@@ -11,12 +11,12 @@ from typing import Any
 
 
 def isolated(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns `function` with each tensor passed through an operation that has one output.
+    """Returns `function`, before which each tensor passes through an operation with one output.
 
-    The `ensure_shape` in `apart` asserts nothing. TensorFlow's optimiser neither removes this
-    operation nor looks through it. This holds in eager calls, in tf.data, in a session (as in
-    TensorFlow Serving), and in a frozen graph whose functions were inlined (as in TensorRT).
-    The operation takes microseconds per batch.
+    The operation is the `ensure_shape` in `apart`, which asserts nothing. TensorFlow's optimiser
+    neither removes it nor looks through it. This holds in eager calls, in tf.data, in a session (as
+    in TensorFlow Serving), and in a frozen graph whose functions were inlined (as in TensorRT). The
+    operation takes microseconds per batch.
 
     Args:
         function: Function of tensors (dense, sparse or ragged), which may be in dictionaries.

@@ -59,5 +59,5 @@ def format_of(head: bytes) -> _Format | None:
 
 
 def _is_word(magic: bytes, head: bytes) -> bool:
-    """Returns whether a text begins with the letters of a magic by chance: `ORCHARD,PARENT`."""
+    """Returns whether `head` is text that happens to begin with `magic`, as in `ORCHARD,PARENT`."""
     return magic in (b"FEA1", b"ORC") and not head.translate(None, _PRINTABLE)

@@ -1,4 +1,4 @@
-"""Input, training loop, export and serving, usable without TFX pipelines; also `tuner_fn`.
+"""Input, training loop, export and serving, usable without TFX pipelines; `tuner_fn` for the Tuner.
 
 The names and the modules that define them are in `training.pyi`; each is loaded on first use.
 """

@@ -13,8 +13,8 @@ from shared_runs import SharedRun, locked
 
 from penstock.components import activity
 
-# By default, Python looks for cycles after every 700 new objects. This takes a quarter of the CPU
-# time of importing TensorFlow and TFX, and a part of the time of tracing each graph.
+# By default, Python looks for cycles after every 700 new objects. The search takes a quarter of the
+# CPU time of importing TensorFlow and TFX, and a part of the time of tracing each graph.
 gc.set_threshold(100_000, 50, 100)
 
 # The package rfc3987_syntax is optional for jsonschema, which TFX imports. It builds a grammar when

@@ -42,7 +42,7 @@ class FaultyHandler(http.server.BaseHTTPRequestHandler):
     do_HEAD = do_PUT = do_POST = do_DELETE = do_GET  # noqa: N815
 
     def read_body(self):
-        if self.headers.get("Transfer-Encoding") != "chunked":  # this header overrides a length
+        if self.headers.get("Transfer-Encoding") != "chunked":  # this overrides Content-Length
             return self.rfile.read(int(self.headers.get("Content-Length") or 0))
         body = b""
         while size := int(self.rfile.readline(), 16):

@@ -12,9 +12,9 @@ _kept = []
 def free_port():
     """A free port, for a server that cannot be asked which port it bound.
 
-    The port is below the ports that the system gives to connections. It belongs to this process
-    until the process ends: an abstract socket named after the port keeps other test processes from
-    choosing the same port.
+    The port is below the ephemeral ports, which the system gives to outgoing connections. It
+    belongs to this process until the process ends: an abstract socket named after the port keeps
+    other test processes from choosing the same port.
     """
     end = int(_RANGE.read_text().split()[0]) if _RANGE.exists() else 32768
     choice = random.SystemRandom()

@@ -14,7 +14,7 @@ _defaults = weakref.WeakKeyDictionary()
 
 
 def _kept_view(self, cls):
-    """Beam would parse the flags twice for each transform; here all views share the values."""
+    """Caches each view of the options, because Beam parses the flags twice for each transform."""
     views = _views.setdefault(self, {})
     if cls not in views:
         views[cls] = _view_as(self, cls)

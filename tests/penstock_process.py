@@ -136,14 +136,14 @@ class Penstock:
 def _serve():
     """Answers requests, JSON lines on stdin, with two lines each: process id and exit code."""
     folder = sys.path.pop(0)
-    # Code that imports `tests` needs this entry in `sys.modules`, because IPython has a package
-    # `tests`, which Python finds before a folder.
+    # Code that imports `tests` needs this entry in `sys.modules`: once imported, IPython has its
+    # folder `extensions` in `sys.path`, where Python would find another package `tests`.
     sys.modules["tests"] = tests = types.ModuleType("tests")
     tests.__path__ = [folder]
     gc.set_threshold(100_000, 50, 100)  # see conftest.py
     for module in WARM:
         importlib.import_module(module)
-    gc.freeze()  # so that a garbage collection in a fork does not copy shared pages
+    gc.freeze()  # so that garbage collection in a fork copies no shared pages
     for line in sys.stdin:
         pid = os.fork()
         if pid == 0:
@@ -161,7 +161,7 @@ def _run(request):
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])
-    tempfile.tempdir = None  # computed again, from the command's TMPDIR
+    tempfile.tempdir = None  # so that Python computes it again, from the command's TMPDIR
     sys.path[:0] = filter(None, request["env"].get("PYTHONPATH", "").split(os.pathsep))
     sys.argv = [request["script"] or "penstock", *request["arguments"]]
     try:

@@ -48,7 +48,7 @@ def write_shards(folder, records, *, shards=3, split="train"):
 
 
 def artifact(kind, path, at=7):
-    """A TFX artifact, as if a metadata store had it under the number `at`."""
+    """A TFX artifact at a path, with the id `at` as if from a metadata store."""
     made = kind()
     made.uri, made.id = str(path), at
     return made

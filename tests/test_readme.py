@@ -58,7 +58,7 @@ def test_every_penstock_command_runs(folder, penstock):
         _, verb, *arguments = command.split()
         if verb in seen:
             done = penstock(verb, *arguments, cwd=folder / place, env=environment(folder))
-        else:  # the first use of a command, as in a shell
+        else:  # the first use of a command: in a new process, as in a shell
             done = run(["penstock", verb, *arguments], folder / place)
         seen.add(verb)
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"

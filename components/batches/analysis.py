@@ -42,7 +42,7 @@ from penstock.components.sources.tfrecords.examples import read_payloads
 PreprocessingFn = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 # Runs a function, which takes a shard and returns a result, on all shards.
 RunShards = Callable[[Callable[[ShardTask], Any]], Iterable[Any]]
-# An analyzer's result: name of the tensor in the traced graph that it replaces, value, and dtype.
+# An analyzer's result: name of the traced graph's tensor that it replaces, its value, its dtype.
 Replacement = tuple[str, Any, int]
 
 _BATCH_ROWS = 8192
@@ -69,7 +69,7 @@ def analyze(
 
 
 def _write_graph(traced: "_Traced", saved_model: str, run: RunShards) -> Mapping[str, str]:
-    """Analyzes the shards and writes the SavedModel; returns its assets, from key to file name."""
+    """Analyzes the shards, writes the SavedModel; returns the file names of its assets by key."""
     graph, inputs, outputs = impl_helper.trace_preprocessing_function(
         traced.preprocessing_fn, traced.specs, False, traced.temporary
     )
@@ -185,7 +185,7 @@ class _PhaseWork:
         def inputs(records: tf.Tensor) -> dict[str, tf.Tensor]:
             return isolated(transform_fn)(tf.io.parse_example(records, traced.feature_spec))
 
-        inputs.kept = context  # keeps the tables of the graph alive
+        inputs.kept = context  # keeps the graph's lookup tables alive
         return lambda records: inputs(tf.constant(records))
 
 
@@ -259,7 +259,7 @@ class _Calls(nodes.Visitor):
             case beam_nodes.ExtractFromDict() if isinstance(inputs[0], _Phase):
                 return (_Column(inputs[0], operation.keys),)
         if type(operation) in ACCUMULATING:
-            # Packed combiners take all inputs of a phase, other operations only some of them.
+            # Packed combiners take a whole phase as input, other operations take columns of it.
             [given] = inputs
             phase, keys = (given.phase, given.keys) if isinstance(given, _Column) else (given, None)
             return (phase.add(ACCUMULATING[type(operation)](operation, keys)),)

@@ -39,7 +39,7 @@ class Combine:
 
     @property
     def adds_by_element(self) -> bool:
-        """True for float32 sums per element, whose error grows with the rows per batch."""
+        """Whether it sums float32 tensors by element, with an error that grows with the batch."""
         kinds = WeightedMeanAndVarCombiner, NumPyCombiner
         infos = [one.output_tensor_infos() for one, _ in self._combiners if isinstance(one, kinds)]
         return any(one.dtype == tf.float32 and one.shape for several in infos for one in several)

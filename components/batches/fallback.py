@@ -30,13 +30,13 @@ def refuse(reasons: Mapping[str, object]) -> None:
 class InBatches:
     """Mixin for TFX's executors: works in batches; if it cannot, logs why and works as TFX does."""
 
-    told_at: str  # key of the output artifact with `FALLBACK_PROPERTY`
+    told_at: str  # key of the output artifact that gets `FALLBACK_PROPERTY`
     work: str  # such as `in batches but by TFDV`; the log has `not {work}'s own pipeline`
 
     def in_batches(
         self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]
     ) -> None:
-        """Does all the work, or raises NotInBatchesError."""
+        """Does all the work in batches, or raises NotInBatchesError."""
         raise NotImplementedError
 
     def Do(  # noqa: N802, TFX's name

@@ -29,7 +29,7 @@ class _Write:
     output: Output
 
     def __call__(self, task: tuple[ShardTask, str]) -> Shard:
-        """Transforms a raw shard; writes the result to `file`, a path relative to the manifest."""
+        """Transforms a raw shard; writes the result to `file`, a path in the manifest's folder."""
         raw, file = task
         with self.output.new_try() as folder:
             with ShardWriter(folder, file) as writer:
@@ -43,13 +43,13 @@ class _Write:
     def _encoded(self, batch: pa.RecordBatch) -> pa.Array:
         kinds = [column.type.value_type for column in batch.columns]
         if any(map(pa.types.is_large_list, kinds)):
-            # Large lists are ragged in more than one dimension. tfx_bsl's encoder writes their
-            # values and row lengths as separate features, as the schema says.
+            # A column of large lists is ragged in more than one dimension. tfx_bsl's encoder writes
+            # its values and row lengths as separate features, as the schema says.
             from tfx_bsl.coders.example_coder import RecordBatchToExamplesEncoder
 
             encoder = RecordBatchToExamplesEncoder(transformed_schema(self.rows.graph))
             return pa.array(encoder.encode(batch), pa.binary())
-        # Our encoder takes list and text types with 32-bit offsets, so a batch must be below 2 GiB.
+        # `encode_examples` takes lists and texts with 32-bit offsets: batches must be below 2 GiB.
         pairs = zip(batch.columns, kinds, strict=True)
         columns = [column.cast(pa.list_(_ENCODED[kind])) for column, kind in pairs]
         return encode_examples(pa.RecordBatch.from_arrays(columns, batch.schema.names))

@@ -75,7 +75,7 @@ def merge_in_groups(parts: Iterable[Result], merge: Callable[[Sequence[Result]],
 def read_batches(task: ShardTask, rows: int = _BATCH_ROWS) -> Iterator[pa.RecordBatch]:
     """Yields a shard's Examples as tfx_bsl decodes them: one column of lists per feature.
 
-    A feature that a row lacks is null; an empty list is not null.
+    In a row that lacks a feature, the feature is null; an empty list stays an empty list.
     """
     for batch in read_examples(task.file, task.shard, task.kinds, rows):
         yield batch

@@ -93,9 +93,9 @@ class BatchStatisticsGen(component.StatisticsGen):
     The statistics are TFDV's own: in one task per shard, its generators process large Arrow
     batches; rows never become Beam elements. Sums differ from TFX's by rounding, quantiles within
     TFDV's own error. Top values and numbers of distinct values are from TFDV's sketches, which are
-    exact for features with up to 100,000 distinct values. For other features they are estimates,
-    and the artifact's property `estimated_features` lists these features. Among top values, all
-    texts above 1 KiB count as one value, and all texts that are not UTF-8 as another.
+    exact for features with up to 100,000 distinct values. For features with more, both are
+    estimates, and the artifact's property `estimated_features` lists these features. Among top
+    values, all texts above 1 KiB count as one value, and all texts that are not UTF-8 as another.
 
     TFDV's own pipeline computes all statistics if there is a `label_feature`, a slice, a sample
     rate, several result partitions, or weights for some features only. The log and the artifact's

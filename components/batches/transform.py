@@ -90,8 +90,8 @@ class BatchTransform(component.Transform):
         schema: Schema of the raw features.
         disable_statistics: TFX's option, but True by default, because statistics need TFT's own
             pipeline.
-        disable_analyzer_cache: TFX's option, but True by default, because a cache needs TFT's own
-            pipeline, which costs more than the analysis of all rows again in batches.
+        disable_analyzer_cache: TFX's option, but True by default: a cache needs TFT's own pipeline,
+            which takes more CPU time than a new analysis of all rows in batches.
         options: TFX's other options, such as `preprocessing_fn` and `materialize`.
     """
 

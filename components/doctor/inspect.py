@@ -19,11 +19,11 @@ from penstock.components.tfrecord.records import Record
 
 # Parsing and summarizing take 50-100 us per record: at most a tenth of a second for 1,000 records.
 DEFAULT_RECORDS = 1000
-# Maximum number of bytes to parse over all files; it takes effect before `DEFAULT_RECORDS` if
-# records have more than about 65 KiB.
+# Maximum number of bytes to parse over all files; records of more than about 65 KiB reach it before
+# they reach `DEFAULT_RECORDS`.
 _SUMMARY_BYTES = 64 * 2**20
-# Maximum number of bytes to read over all files, in order to count and check records: a second or
-# two.
+# Maximum number of bytes to read over all files, in order to count and check records; reading them
+# takes a second or two.
 _COUNT_BYTES = 256 * 2**20
 # Maximum number of distinct values to count for a feature: enough to tell a vocabulary from
 # arbitrary values.
@@ -118,7 +118,7 @@ class _FeatureTally:
             self._add(feature)
 
     def summary(self, records: int, place: str | None = None) -> FeatureSummary:
-        """Returns the summary over `records` records; `place`, if given, replaces its place."""
+        """Returns the summary over `records` records; `place` overrides the feature's own place."""
         is_counted = self._kinds & {"bytes", "int64"}
         return replace(
             self._summary,
@@ -196,7 +196,7 @@ class _Survey:
 
     def summaries(self) -> tuple[FeatureSummary, ...]:
         records = self.payloads.total() - self.payloads["other"] - self.payloads["packed"]
-        # `add` has tallied the features of Examples as `context`, too.
+        # `add` gives the features of Examples the place `context`, too.
         place = None if self.payloads["SequenceExample"] else "features"
         return tuple(self._tallies[key].summary(records, place) for key in sorted(self._tallies))
 
@@ -209,7 +209,7 @@ class _Survey:
 
 @dataclass
 class _Look(Look):
-    """Parses up to `records` records and `summary_bytes`, then counts up to `count_bytes`."""
+    """Parses up to `records` records or `summary_bytes` of a file; counts up to `count_bytes`."""
 
     survey: _Survey
     records: float
@@ -235,8 +235,7 @@ def _sample(values: Any) -> str:
 
 def _sample_value(value: float | bytes) -> str:
     if isinstance(value, float):
-        # This writes the shortest digits that identify the number, in the same way with every
-        # version of NumPy.
+        # The result has the fewest digits that identify the float32, with every version of NumPy.
         return repr(float(str(np.float32(value))))
     if not isinstance(value, bytes):
         return str(value)

@@ -57,7 +57,7 @@ class FileReport:
 
 @dataclass(frozen=True)
 class Target:
-    """A file to read; `shard` and `compression` are from its manifest, and None without one.
+    """A file to read; `shard` and `compression` come from a manifest, and are None without one.
 
     `layout` is the layout of packed records, or None if each record is one row.
     """
@@ -82,7 +82,7 @@ def read_file(target: Target, look: Look, on_bytes: Callable[[int], None]) -> Fi
                 read = _read_records(RecordReader(stream, path), path, look)
             else:
                 raise DataError(f"{path}: is no Arrow file; pack again")
-            while read.is_whole and stream.read(CHUNK_BYTES):  # read on for the digest
+            while read.is_whole and stream.read(CHUNK_BYTES):  # reads the rest, for the digest
                 pass
     except DataError as error:
         return FileReport(path, 0, "", 0, None, (str(error),), is_exact=False)
@@ -117,7 +117,7 @@ class _Read(NamedTuple):
     """One pass over the records of a file, damaged ones included, or over its Arrow batches."""
 
     records: int
-    rows: int | None  # None if a fault or an unread part hides some
+    rows: int | None  # None if a fault or an unread part hides some rows
     faults: list[str]
     end: int = 0  # Offset after the last good record.
     is_whole: bool = True  # False if the `Look` needed no more records

@@ -34,9 +34,9 @@ _NO_MANIFEST = (
     f"no {MANIFEST_NAME}: an uncompressed file cut exactly between two records, or a file "
     "removed whole, cannot be seen; if Penstock wrote this, it was never finished"
 )
-# The outermost layer of every record is checked (0.3 us per record). A full parse takes 2-8 us,
-# more than all other checks, and files rarely mix kinds; so only the first hundred records, then
-# every hundredth, and all SequenceExamples are parsed in full.
+# The outermost layer of every record is checked (0.3 us per record). A full parse takes 2-8 us per
+# record, more than all other checks, and files rarely mix kinds; so only the first hundred records,
+# then every hundredth, and all SequenceExamples are parsed in full.
 _PARSED_FIRST = 100
 _PARSED_EVERY = 100
 
@@ -46,7 +46,7 @@ class Report:
     """Files at a path and their faults; `manifests` maps each folder to its manifest.
 
     `set_notes` names checks that were not possible, with the reason. `skipped` are files beside the
-    set that are not TFRecords.
+    shards that are not TFRecords.
     """
 
     path: str
@@ -194,7 +194,7 @@ def _faults_of(scope: Scope, layout: PackedLayout | None) -> Iterator[str]:
 class _Examples(Look):
     """Checks that the payloads of a file are all Examples or all SequenceExamples.
 
-    `kinds` collects the kind of the steps of each feature list, over all files.
+    `kinds` maps each feature list to the kind of values in its steps, for all files together.
     """
 
     def __init__(self, kinds: dict[str, FeatureKind]) -> None:
@@ -236,7 +236,7 @@ class _Examples(Look):
     def findings(self, name: str) -> tuple[list[str], list[str]]:
         """Returns faults and notes.
 
-        A mix of Examples and SequenceExamples is a fault, except if most of them are
+        A mix of Examples and SequenceExamples is a fault, except if most records are
         SequenceExamples: the others may then be SequenceExamples without lists, which look like
         Examples.
         """

@@ -27,7 +27,7 @@ from penstock.components.engine.tasks import MakePipeline, Result, Task
 from penstock.components.errors import DataError, PenstockError, TriesFailedError, one_line
 from penstock.components.files.output import WORK_DIR, Output
 
-# These runners do not retry tasks, and would print the traceback of an error that a task raises.
+# Runners that do not retry tasks, and that print the traceback of an error if a task raises one.
 LOCAL_RUNNERS = (FnApiRunner, DirectRunner)
 _UNSEEN = "the output is not seen by the worker on"
 _UNSEEN_END = "or an s3:// or gs:// address"
@@ -48,7 +48,7 @@ class _Files(NamedTuple):
 
 
 class _Planned(NamedTuple):
-    """Some tasks: number of the first, and where the tasks begin and end in the plan, in bytes."""
+    """Consecutive tasks: number of the first, and the range of bytes of all of them in the plan."""
 
     number: int
     start: int
@@ -153,7 +153,7 @@ def _naming_unseen() -> Iterator[None]:
 
 
 def _write_plan(tasks: Iterable[Any], place: Output, files: _Files) -> list[_Planned]:
-    """Writes tasks one by one, not from a list in memory.
+    """Writes the tasks to the plan one by one, without a list of them in memory.
 
     The tasks of ten million images would need gigabytes of memory.
     """

@@ -9,7 +9,7 @@ from penstock.components.errors import UsageError
 from penstock.components.limits import check_choices, check_numbers
 
 Runner = Literal["local", "flink", "portable", "dataflow"]
-# By runner: the field with the engine's address, which has the name of Beam's own option.
+# For each runner: the field with the engine's address, named like Beam's option for it.
 _ADDRESSES = {"flink": "flink_master", "portable": "job_endpoint"}
 _RUNNERS = {"flink": "FlinkRunner", "portable": "PortableRunner", "dataflow": "DataflowRunner"}
 _DATAFLOW_NEEDS = ("project", "region", "temp_location", "sdk_container_image")
@@ -42,8 +42,7 @@ class EngineOptions:
         worker_pool: HOST:PORT of Beam's worker pool, as an engine's worker sees it; each worker has
             a pool of its own beside it.
         parallelism: Number of tasks at the same time, up to the cluster's slots. Beam's job server
-            does not ask the cluster for its slots; without a value, it would run one task at a
-            time.
+            does not ask the cluster how many slots it has.
         dataflow: Options of Dataflow as `NAME=VALUE`, with Beam's names: project, region,
             temp_location (gs://), sdk_container_image, and others such as machine_type.
 

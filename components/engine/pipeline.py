@@ -64,7 +64,7 @@ def _require_engine(engine: EngineOptions) -> None:
         return
     host, _, port = engine.address.rpartition(":")
     try:
-        # Without this check, Beam would wait for minutes.
+        # Without this check, Beam would wait minutes for an engine that is not there.
         socket.create_connection((host, int(port)), _ANSWER_SECONDS).close()
     except (OSError, ValueError) as error:
         raise UsageError(
@@ -97,7 +97,7 @@ class WatchedWorkerHandler(SubprocessSdkWorkerHandler):
 
     def start_worker(self) -> None:
         self.worker = SubprocessSdkWorker(
-            # No GPUs are visible: TensorFlow in the worker would take their memory.
+            # Hides the GPUs from TensorFlow in the worker, which would take their memory.
             b"CUDA_VISIBLE_DEVICES=-1 " + self._worker_command_line,
             self.control_address,
             self.provision_info,

@@ -219,7 +219,7 @@ def _answer(work: Callable[[Any], Any], task: Any) -> bytes:
             return pickle.dumps(work(task))
         except (PenstockError, OSError) as error:
             pickled = pickle.dumps(error)
-            with suppress(Exception):  # loads fails if the error's class needs other arguments
+            with suppress(Exception):  # loads fails if the class does not take `error.args`
                 pickle.loads(pickled)
                 return pickled
             return pickle.dumps(DataError(str(error)))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-# With many more groups, about 1,000 rows would give means over fewer than 100 rows.
+# An error analysis has about 1,000 rows; with many more groups, a group would have fewer than 100.
 _GROUPS = 8
 MISSING, OTHER = "missing", "other"
 
@@ -22,10 +22,11 @@ def groups(
 ) -> list[dict[str, Any]]:
     """Groups rows with similar values; returns mean label and prediction per group.
 
-    If a column has more than `_GROUPS` distinct values, numbers are grouped by quantiles. The most
-    frequent texts are groups of their own, and all other texts form the group `other`. `labels` and
-    `predictions` are float64 [rows]. A group has a `name` (a value, or the two ends of a range of
-    numbers), `rows`, `label` and `prediction`.
+    In a column with at most `_GROUPS` distinct values, each value has a group of its own. In other
+    columns, numbers are grouped by quantiles; of texts, only the most frequent have groups of their
+    own, and all others form the group `other`. `labels` and `predictions` are float64 [rows]. A
+    group has a `name` (a value, or the two ends of a range of numbers), `rows`, `label` and
+    `prediction`.
     """
     names = _names(values)
     return [

@@ -40,7 +40,7 @@ class _Classes(Tally):
         classes, thresholds = predictions.shape[1], np.array(self.combiner._thresholds)
         width = len(thresholds) * (classes + 2) * (classes + 1)
         actual = labels.argmax(axis=1) if labels.shape[1] > 1 else labels[:, 0].astype(np.int64)
-        known = self.sums.width in (1, width)  # 1 as long as there are no rows
+        known = self.sums.width in (1, width)  # it is 1 until rows are added
         if classes < 2 or not known or actual.min() < -1 or actual.max() > classes:
             raise NotInBatchesError
         self.sums.width = width
@@ -150,7 +150,8 @@ _EXAMPLES = "total_weighted_examples"
 _SQUARED = ("total_weighted_squared_labels", "total_weighted_squared_predictions")
 _ERROR = ("total_regression_error", "total_example_weights")
 
-# By combiner: the attributes of its accumulator, and a function that returns the columns to sum.
+# For each combiner: the attributes of its accumulator, and a function that returns, for each of
+# them, the column to sum.
 _KNOWN: dict[type, tuple[tuple[str, ...], Callable[..., Columns]]] = {
     calibration._WeightedLabelsPredictionsExamplesCombiner: (
         (*_WEIGHTED, _EXAMPLES),
@@ -174,7 +175,7 @@ _KNOWN: dict[type, tuple[tuple[str, ...], Callable[..., Columns]]] = {
 
 
 class _Totals(Tally):
-    """Sums without buckets, stored as attributes of the accumulator."""
+    """Sums that need no buckets; each is an attribute of TFMA's accumulator."""
 
     def __init__(self, combiner: Any) -> None:
         super().__init__(combiner)

@@ -41,8 +41,8 @@ _IMPORTANCE_SECONDS = 10.0
 # Number of the most important features for which the mean label and prediction of groups of rows
 # with similar values are written.
 _SHOWN_AGAINST = 6
-# Stands for all labels except 0 and 1 if a row has a single prediction, because a regression may
-# have any number of distinct labels.
+# Replaces all labels except 0 and 1 if a row has a single prediction, because a regression may have
+# any number of distinct labels.
 _OTHER = math.inf
 
 # Labels [n] and predictions [n, b] of n rows; b is the number of classes, or 1.

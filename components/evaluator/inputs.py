@@ -41,7 +41,7 @@ class Batch:
     """Rows with labels and predictions."""
 
     rows: int
-    extracts: Extracts  # before TFMA splits batches into rows
+    extracts: Extracts  # TFMA's, before it splits batches into rows
     column: Callable[[str], list[Values] | None]  # values of each feature to slice by
 
 
@@ -179,7 +179,7 @@ class Inputs:
         return labels, predictions, self.weights(extracts, len(predictions))
 
     def _one_output(self, predictions: Any) -> Any:
-        """Selects one output of a model that returns a dict, by the names that TFMA knows."""
+        """Selects the predictions from a model's dict of outputs, by TFMA's rules for its keys."""
         if not isinstance(predictions, Mapping):
             return predictions
         try:

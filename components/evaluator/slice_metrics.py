@@ -18,7 +18,7 @@ MISSING = " missing"  # suffix for the slice of rows without a feature
 
 _AREAS = ("auc", "AUC")
 _SHARES = ("accuracy", "binary_accuracy", "categorical_accuracy", "sparse_categorical_accuracy")
-# Metrics that are means over rows. Their value over the rows in no slice is computed from the
+# Metrics that are means over rows. For the rows in no slice, their value is computed from the
 # overall value and the values of the slices.
 _MEANS = {
     *_SHARES,
@@ -46,7 +46,7 @@ def meaningful(
     """Returns the finite metrics, without the AUC of slices whose rows all have one class.
 
     For a slice that has a plot, `positives` returns the numbers of positive rows and of all rows.
-    It is called only if an area is 0, which may also be the correct value.
+    `positives` is called only if an area is 0, because 0 may also be the correct area.
     """
     kept: dict[str, dict[str, float]] = {}
     for where, values in metrics.items():

@@ -39,7 +39,7 @@ from penstock.components.evaluator.slice_metrics import (
 from penstock.components.evaluator.slices import SliceKey
 
 Metrics = dict[str, dict[str, float]]
-Entries = Sequence[tuple[SliceKey, Any]]  # slice and entry of a message
+Entries = Sequence[tuple[SliceKey, Any]]  # slice, and one of its metrics or plots
 Plots = Sequence[tuple[str, str, Any]]  # slice, output and value
 
 _DECIDES_AT = 0.5
@@ -106,7 +106,7 @@ def summarized(folder: str, rows: int | None = None) -> Evaluation:
 
 
 def _entries(messages: Iterable[Any], field: str) -> Entries:
-    """Returns the entries of TFMA's messages by slice, without differences between slices."""
+    """Returns the entries of TFMA's messages, each with its slice; leaves out cross slices."""
     return [
         (slicer_lib.deserialize_slice_key(message.slice_key), entry)
         for message in messages

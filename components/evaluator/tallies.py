@@ -1,6 +1,6 @@
 """TFMA's combiners for whole batches: sums by slice and bucket, returned as TFMA's accumulators.
 
-Only the addition of rows is replaced. TFMA's code still decides which computations a metric needs,
+Only the addition of rows is done here. TFMA's code still decides which computations a metric needs,
 and how metrics are computed from sums and from other metrics.
 """
 
@@ -43,7 +43,7 @@ class KeyedSums:
         self._summed = self._pending = 0
 
     def add(self, keys: np.ndarray, columns: np.ndarray) -> None:
-        """Adds float64 columns [k, m] to the sums of keys, int64 [m], which may repeat."""
+        """Adds columns, float64 [k, m], to the sums of `keys`, int64 [m]; a key may occur again."""
         self._keys.append(keys)
         self._columns.append(columns)
         self._pending += len(keys)
@@ -108,7 +108,7 @@ class Tally(ABC):
 
     @abstractmethod
     def added(self, extracts: Extracts) -> Added:
-        """Returns the buckets of each row, the values to add to them, and whether they count."""
+        """Returns the buckets of each row, the values to add to them, and which of these count."""
 
     @abstractmethod
     def accumulated(self, buckets: np.ndarray, sums: np.ndarray) -> Any:

@@ -58,7 +58,7 @@ class EvaluateShard:
     shards: int  # number of all tasks
 
     def __reduce__(self) -> tuple[type["EvaluateShard"], tuple[object, ...]]:
-        return EvaluateShard, (self.config, self.models, self.shards)  # omits the cached objects
+        return EvaluateShard, (self.config, self.models, self.shards)  # without cached properties
 
     @cached_property
     def eval_config(self) -> config_pb2.EvalConfig:
@@ -83,10 +83,10 @@ class EvaluateShard:
         return Predictor(self.eval_config, models)
 
     def __call__(self, task: ShardTask) -> Sums | str:
-        """Returns the sums, or the text of a NotInBatchesError, which engines do not pass on."""
+        """Returns the sums, or a NotInBatchesError's text: engines do not pass on such an error."""
         payloads = read_payloads(task.file, task.shard, rows=_MOST_ROWS, size=_BATCH_BYTES)
         batches = (self.predictor.batch(np.array(records, object)) for records in payloads)
-        seed = int(task.shard.sha256, 16)  # independent of the other shards in this process
+        seed = int(task.shard.sha256, 16)  # does not depend on other shards in this process
         try:
             return self.summed(batches, seed)
         except NotInBatchesError as error:

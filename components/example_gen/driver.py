@@ -186,7 +186,7 @@ def _line(file: str) -> bytes:
     version = file.sure_version if isinstance(file, RemoteFile) else None
     try:
         version = version or hash_file(file).digest.hex()
-    except DataError as error:  # some kinds reject an unreadable file and continue
+    except DataError as error:  # an ingest of some kinds rejects such a file and continues
         if not isinstance(error.__cause__, PermissionError):
             raise
         version = "denied"

@@ -1,8 +1,8 @@
 """Finds the spans of data, and the newest one, at paths and addresses with TFX's placeholders.
 
 In a path or an address, `{SPAN}`, `{VERSION}` and `{YYYY}-{MM}-{DD}` stand for the parts that
-differ between deliveries of the data. They are resolved by TFX's rules, in paths and in `s3://` and
-`gs://` addresses.
+differ between deliveries of the data. The placeholders are resolved by TFX's rules, in paths and in
+`s3://` and `gs://` addresses.
 """
 
 import glob
@@ -103,8 +103,9 @@ def spans_at(address: str) -> set[int]:
 class LatestSpansStrategy(SpanRangeStrategy):
     """Variant of TFX's SpanRangeStrategy that returns only the newest Examples of each span.
 
-    TFX's strategy returns all Examples that were ever made for a span. After a new version of the
-    span, or an ingest with other options, a model would be trained twice on the same rows.
+    TFX's strategy returns all Examples that were ever made for a span. If a span has a new version,
+    or was ingested again with other options, a model would therefore be trained twice on the same
+    rows.
 
     Use:
         Resolver(

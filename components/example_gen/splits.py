@@ -52,7 +52,7 @@ def assign_splits(
 ) -> npt.NDArray[np.int64]:
     """Returns the index of each row's split in `options.splits`, int64 [rows].
 
-    `digests` has the sha256 of each row. It may be lazy, because it is read only if there is no
+    `digests` has the sha256 of each row; it may be lazy, because it is read only if there is no
     partition feature.
     """
     if len(options.splits) == 1:

@@ -122,7 +122,7 @@ def exchange(first: Path, second: Path) -> bool:
         result = libc.renamex_np(*names, _RENAME_SWAP)
     elif hasattr(libc, "renameat2"):
         result = libc.renameat2(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE)
-    else:  # glibc below 2.28
+    else:  # glibc below 2.28 has no renameat2
         return False
     number = ctypes.get_errno()
     if result and number not in _NO_EXCHANGE:

@@ -115,8 +115,9 @@ def file_size(stream: BinaryIO) -> int:
 def file_state(stream: BinaryIO) -> int:
     """Returns a number that changes when an open file is written to or replaced.
 
-    It is 0 for a file that is read from a store, because only the listed version is ever read. For
-    a local file it depends on ctime too, which an editor cannot preserve, unlike size and mtime.
+    The number is 0 for a file that is read from a store, because only the listed version is ever
+    read. For a local file, it depends on ctime too, which an editor cannot preserve, unlike size
+    and mtime.
     """
     try:
         return hash(disk_state(stream.fileno()))

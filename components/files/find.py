@@ -235,7 +235,7 @@ def _below_address(
 
 
 def _below_path(one: str, kind: str | None, rules: _Rules, found: Found) -> Iterator[str]:
-    """Yields the files of a folder or a glob; for deep kinds, also links to folders."""
+    """Yields the files of a folder or a glob; for a `deep` kind, also links to folders."""
     if os.path.isdir(one):
         if not rules.deep:
             _check_no_table(one, (n for p in _TABLE_FILES for n in glob.iglob(p, root_dir=one)))
@@ -259,8 +259,8 @@ def _below_path(one: str, kind: str | None, rules: _Rules, found: Found) -> Iter
 def _walked(folder: str, kind: str | None, rules: _Rules, found: Found) -> Iterator[str]:
     """Yields the files of a folder and of its subfolders.
 
-    In tables, only subfolders `column=value` are searched; for deep kinds, all except stray folders
-    and links.
+    For a kind of table, only subfolders `column=value` are searched; for a `deep` kind, all except
+    stray folders and links.
     """
 
     def failed(error: OSError) -> NoReturn:
@@ -301,7 +301,7 @@ def _choose(one: str, found: Found, kind: str | None) -> None:
 
 
 def _check_no_table(folder: str, names: Iterable[str]) -> None:
-    """Raises DataError for a table's folder whose log or metadata lists its files."""
+    """Raises DataError for the folder of a Delta or Iceberg table."""
     for name in names:
         if name.split("/")[0] == _TABLE_FILES[0]:
             kind, table = "delta", "a Delta table, whose log decides"

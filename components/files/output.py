@@ -57,15 +57,15 @@ class Output(ABC):
 
     @abstractmethod
     def read(self, name: str, start: int = 0, end: int | None = None) -> bytes:
-        """Returns the bytes of a taken file, from `start` up to `end`."""
+        """Returns the bytes of a file of the output, from `start` up to `end`."""
 
     @abstractmethod
     def has(self, name: str) -> bool:
-        """Returns whether there is a taken file of that name."""
+        """Returns whether `take` has moved a file to this name."""
 
     @abstractmethod
     def move(self, name: str, to: str) -> None:
-        """Renames a taken file (a store copies it); only the driver may call this method."""
+        """Renames a file of the output (a store copies it); only the driver may call this."""
 
     @abstractmethod
     def commit(self, manifest: Manifest) -> None:

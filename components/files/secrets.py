@@ -22,8 +22,8 @@ _NAME = (
 # Before a colon, a name that ends in `pass` matches only in quotes: `pass` is a common word.
 _PASS = r"(?:[\w.-]*[_-])?pass"
 _SECRET_NAME = re.compile(rf"-*(?:{_NAME}|{_PASS})", re.IGNORECASE)
-# Names in the parameters of an address. Those that match neither `_NAME` nor `_PASS` mark a secret
-# only there, because elsewhere they often name things that are not secret.
+# Names of address parameters with a secret value. Some, such as `code` and `key`, match neither
+# `_NAME` nor `_PASS`, because outside an address such a name often has a value that is not secret.
 _PARAMETER = re.compile(
     rf"{_NAME}|[\w.-]*(?:pass|pwd|token|signature|credential)|passcode|pw|pswd|key|ssl_?key|key_?file|auth|code|sig",
     re.IGNORECASE,
@@ -36,8 +36,8 @@ _ASSIGNMENTS = (
     re.compile(rf"(?<![\w.-])({_PASS})(?:\s*=|\\*[\"']\s*:)\s*{_VALUE}", re.IGNORECASE),
     re.compile(rf"(?<!\S)--({_NAME}|{_PASS})\s+(?!-){_VALUE}", re.IGNORECASE),
 )
-# Matches a part of every name in `_ASSIGNMENTS`. A search for it takes a twentieth of the time of a
-# search for those patterns, so it is tried first.
+# Every name that `_ASSIGNMENTS` matches contains a match of this pattern. It is searched for first,
+# which takes a twentieth of the time of a search for those patterns.
 _PART_OF_NAME = re.compile(
     rf"pass|secret|{_KEY}|credential|connection|pwd|jwt|token", re.IGNORECASE
 )

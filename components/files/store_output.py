@@ -194,8 +194,8 @@ def _names(address: str) -> dict[str, RemoteFile]:
 def _clear(output: _StoreOutput, *only: str, but: tuple[str, ...] | str = ()) -> None:
     """Removes files below an output's address, except the claim.
 
-    These are the files whose names begin with one of `only` (by default all files) and do not begin
-    with `but`.
+    A file is removed if its name begins with one of `only` (by default any name), and does not
+    begin with `but`.
     """
     for name, file in _names(output.address).items():
         if name != _CLAIM and name.startswith(only or ("",)) and not name.startswith(but):

@@ -3,9 +3,9 @@
 Each resolver takes as inputs all artifacts of the kind that it returns, and all model blessings
 (`model_blessing`); `blocks/resolvers.py` creates the nodes.
 
-After the candidate is blessed, TFX's LatestBlessedModelStrategy returns the candidate itself. The
-second run of an unchanged pipeline would then have a different baseline from the first, and would
-evaluate again.
+After the candidate is blessed, TFX's LatestBlessedModelStrategy returns the candidate itself. With
+it, the second run of an unchanged pipeline would have a different baseline from the first, and
+would evaluate again.
 """
 
 from collections.abc import Callable
@@ -39,10 +39,11 @@ class LatestOtherBlessedModelStrategy(ResolverStrategy):
 
 
 class LatestBlessedOfOtherDataStrategy(ResolverStrategy):
-    """Resolves the `model` that was blessed last among those trained on other `examples`.
+    """Resolves the last blessed `model` that was not trained on the given `examples`.
 
     A run without new data therefore starts from the same base model as the run before, and uses the
-    cache. Otherwise, each run without new data would continue the training of the previous model.
+    cache. If the base were simply the last blessed model, each run without new data would further
+    train the model of the run before.
     """
 
     def resolve_artifacts(self, store: Any, input_dict: Artifacts) -> Artifacts:
@@ -70,7 +71,7 @@ def _latest(
 ) -> Artifacts:
     """Returns the latest blessed artifact of `key` that is not in `own`, and its blessing.
 
-    `meant_by` returns ids of possible artifacts for a blessing; the first one that exists counts.
+    `meant_by` returns ids of artifacts that a blessing may be for; the first that was given counts.
     """
     others = {one.id: one for one in input_dict[key] if one.id not in own}
     for blessing in sorted(input_dict[MODEL_BLESSING], key=lambda one: one.id, reverse=True):

@@ -1,9 +1,10 @@
 """Distance between a feature's values in two data sets, 0..1, from their TFDV statistics.
 
-For texts it is the largest difference in the share of one value, for numbers the largest difference
-between the cumulative distributions. A change in the share of rows without a value counts too. A
-distance of 0 means equal distributions; 1 means that the two data sets have nothing in common. TFDV
-keeps ten quantiles of numbers, so for numbers a distance below 0.1 may be noise.
+For texts, the distance is the largest difference in the share of one value; for numbers, it is the
+largest difference between the cumulative distributions. A change in the share of rows without a
+value counts too. A distance of 0 means equal distributions; 1 means that the two data sets have
+nothing in common. TFDV keeps ten quantiles of numbers, so for numbers a distance below 0.1 may be
+noise.
 """
 
 from collections.abc import Iterator, Mapping
@@ -34,7 +35,8 @@ def distances(before: Statistics, now: Statistics) -> Iterator[tuple[str, float]
 def largest_share(feature: FeatureStatistics) -> float:
     """Returns the share of the most frequent value among the values present.
 
-    For fractions, and for whole numbers with a range of ten or more, only the value 0 is counted.
+    For fractions, and for whole numbers with a range of ten or more, it is the share of the value
+    0, because TFDV counts no other single value.
     """
     if feature.HasField("string_stats"):
         shares = _shares(feature)

@@ -118,7 +118,7 @@ def find_problems(
     filled = {split: found for split, found in statistics.items() if found.num_examples}
     for split, found in statistics.items():
         if split not in filled:
-            # Without rows every feature is missing too, so this one line is enough.
+            # A split without rows lacks every feature too, so this one line is enough.
             problems.append(f"split '{split}': no rows; expected at least one")
             continue
         problems += _anomaly_problems(split, anomalies.get(split, Anomalies()))

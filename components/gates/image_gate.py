@@ -33,8 +33,8 @@ _NO_LABEL = -1
 # 64 bits: among a hundred million different images, two have equal digests with probability 3e-4.
 _DIGEST_BYTES = 8
 _SIZES = ("height", "width", "channels")
-# `key` is the digest. `text` is the index of the class's text, which replaces the index when all
-# images have been read.
+# `key` is the digest of the image's bytes. `text` is the index of the class's text, which replaces
+# the index when all images have been read.
 _IMAGE = np.dtype(
     [("key", np.uint64), ("label", np.int64), ("text", np.int32), *((n, np.int32) for n in _SIZES)]
 )

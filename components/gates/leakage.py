@@ -3,7 +3,7 @@
 Input: a sample of each split's rows. Output: the signs that were found, each with its figures. Each
 feature is cut into bins: at quantiles if it is a number, otherwise one bin per value. On one half
 of the first split's sample, each bin gets its mean label or, for classes, its most frequent label.
-These predict the labels of the other half.
+These values predict the labels of the other half.
 """
 
 import re
@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 from penstock.components.batches.shards import sample_split
 from penstock.components.gates.options import GateOptions
 
-# Target number of rows in the sample for the checks of labels. With a sample of this size, all
-# checks of 100,000 rows of 50 columns take less than a second.
+# Target number of rows in the sample for the checks of labels. With a sample of this size,
+# `find_leaks` takes less than a second for 100,000 rows of 50 columns.
 _SAMPLE_ROWS = 20_000
 _MIN_ROWS = 50
 _ROWS_PER_BIN, _MOST_BINS = 5, 200

@@ -66,7 +66,7 @@ def decide(
     *,
     age_days: float,
 ) -> tuple[bool, str]:
-    """Returns whether to retrain, and the limits that were reached or, if none was, missed.
+    """Returns whether to retrain, and why: the limits that were reached, or all that were not.
 
     Args:
         now: Statistics of this run by split.

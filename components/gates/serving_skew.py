@@ -24,7 +24,7 @@ _FAULT = "docs/upstream.md describes its fault: pass the parsed features through
 
 
 class Served:
-    """Folder of a SavedModel, and the model in a session, as in TensorFlow Serving."""
+    """A SavedModel's folder, and the model loaded into a session as TensorFlow Serving does."""
 
     def __init__(self, folder: str, session: Any, signatures: Mapping[str, Any]) -> None:
         self.folder, self._session, self.signatures = folder, session, signatures
@@ -50,7 +50,7 @@ def find_skew(
         served: The model that answered.
         signature: Name of the signature that answered; it takes serialized Examples.
         rows: Serialized Examples.
-        answers: Outputs of the signature for each row, as a batch of one row.
+        answers: For each row, the outputs of the signature for a batch of this row alone.
         graph: Folder of the TransformGraph by which the training rows were transformed.
         tolerance: Maximum allowed difference, relative for values above 1.
     """

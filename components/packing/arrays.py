@@ -130,7 +130,7 @@ class BlockMaker:
 
 
 def _filled(column: PackedColumn, values: pa.Array) -> pa.Array:
-    """Returns rows x width values: 0, 0.0 or the empty string for a row without a value."""
+    """Returns `width` values for each row; those of a row without a value are 0, 0.0 or ""."""
     wanted = len(values) * column.width
     found = flat(values)
     if len(found) == wanted:

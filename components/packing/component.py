@@ -63,9 +63,9 @@ class Executor(base_beam_executor.BaseBeamExecutor):
         )
         packed.split_names = artifact_utils.encode_split_names(list(manifest.splits))
         packed.set_string_custom_property(MANIFEST_PROPERTY, manifest.sha256)
-        # With this payload format, TFX's readers reject the output with a clear error, because it
-        # has no DataView. If the blocks were declared as Examples, they would fail one by one in
-        # the parser.
+        # If an output has this payload format, TFX's readers reject it with a clear error: it has
+        # no DataView. If the blocks were declared as Examples, the parser would fail at each of
+        # them.
         examples_utils.set_payload_format(packed, example_gen_pb2.FORMAT_PROTO)
 
 
@@ -78,8 +78,8 @@ class Pack(base_beam_component.BaseBeamComponent):
     Args:
         examples: Row Examples.
         transform_graph: Output of the Transform; its schema determines columns and shapes.
-        apply_graph: Whether to apply the transform graph to raw Examples. No transformed Examples
-            are needed then.
+        apply_graph: Whether to apply the transform graph to raw Examples, so that no transformed
+            Examples are needed.
         schema: Schema of raw Examples; without schema and graph, the rows determine the columns.
         options: Columns to keep, and how to store them.
 

@@ -40,8 +40,8 @@ class ColumnFacts:
     # number of rows by number of values; rows without a value are not counted
     lengths: Counter[int] = field(default_factory=Counter)
     first: bytes | None = None  # first BYTES value
-    # count of each BYTES value; None if they exceed the limits of a dictionary and the column is
-    # not stored as ids
+    # count of each BYTES value; None if the values exceed the limits of a dictionary, unless the
+    # column is stored as ids
     values: Counter[bytes] | None = field(default_factory=Counter)
     text_bytes: int = 0
     is_utf8: bool = True
@@ -71,7 +71,7 @@ class ColumnFacts:
             self.values = None
 
     def kind(self, name: str) -> str | None:
-        """Returns INT, FLOAT or BYTES; None if no row has a value or the column is dropped."""
+        """Returns INT, FLOAT or BYTES; None if the column has no values or is not packed."""
         kinds = list(self.kinds)
         if len(kinds) > 1:
             where = self.kinds[kinds[1]]
@@ -160,7 +160,7 @@ def packed_columns(
     stated: Mapping[str, StatedColumn] | None,
     image_shapes: Mapping[str, tuple[int, ...]],
 ) -> tuple[PackedColumn, ...]:
-    """Decides how each column is stored; with a schema, keeps only its `stated` columns."""
+    """Decides how each column is stored; keeps only `stated` columns, if a schema states any."""
     from_schema = stated is not None
     if stated is None:
         stated = {

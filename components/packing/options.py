@@ -10,8 +10,9 @@ from penstock.components.tfrecord.sharding import MIB, ShardOptions
 
 OnMissing = Literal["fill", "list", "fail"]
 
-# Reading a block of 40 columns costs 60 us in addition to the time for its bytes: 15 ns per row for
-# 4,096 rows. Larger blocks cost more: 16,384 rows of 200 bytes do not fit the CPU cache.
+# In addition to the time for its bytes, reading a block of 40 columns costs 60 us, which is 15 ns
+# per row in a block of 4,096 rows. Larger blocks cost more: 16,384 rows of 200 bytes do not fit the
+# CPU cache.
 MAX_BLOCK_ROWS = 4096
 # Size limit for blocks of large rows: the CPU cache would not keep a larger block from one
 # processing step to the next.

@@ -7,8 +7,8 @@ turn, y is shifted by a hash of x, and x by a hash of y. A result outside the ra
 again until it lies inside. The permutation costs about 0.1 us per row.
 
 A column is a `large_list`, or plain values if each row of the batch has one value. Plain values
-take a third to half of the bytes of such a list. A column without values in a batch is missing or
-null.
+take a third to half of the bytes of such a list. A column without values in a batch has the null
+type, or is missing there.
 """
 
 import hashlib
@@ -104,7 +104,10 @@ def without_lists(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Concatenates one or more batches; a column may be lists, plain values, null or missing."""
+    """Concatenates one or more batches.
+
+    In each batch, a column may have lists or plain values, have the null type, or be missing.
+    """
     names = sorted({name for batch in batches for name in batch.schema.names})
     columns = []
     for name in names:

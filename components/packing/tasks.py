@@ -3,7 +3,7 @@
     read     a shard of row Examples -> facts about its columns; and its rows, each with its place
              in a packed shard, in a file of the output (.work/rows-00012)
     plan     facts about all rows -> the layout and the vocabularies
-    write    the parts of these files with rows of one packed shard -> the packed shard
+    write    the parts of these files that contain one packed shard's rows -> that packed shard
 
 The number of packed shards is estimated from a sample beforehand, so that a row's shard is known
 when the row is read. Reading and writing tasks share only the output, so any engine can run them.
@@ -60,7 +60,9 @@ _DIVIDED_BYTES = 64 * MIB
 # row.
 _SAMPLED_SHARDS = 4
 
-# int64 [parts, 3]: number of a task or packed shard, then begin and end in a file, in bytes
+# Parts of the files that reading tasks write, int64 [parts, 3]: a number, then begin and end in
+# bytes. The number is that of the packed shard in a reading task's result, and that of the reading
+# task in a `WriteTask`.
 Parts = npt.NDArray[np.int64]
 
 
@@ -68,7 +70,7 @@ Parts = npt.NDArray[np.int64]
 class PackPlan:
     options: PackOptions
     stated: Mapping[str, StatedColumn] | None  # None infers columns and shapes from the rows
-    kinds: Kinds  # of each feature in the rows; empty if unknown
+    kinds: Kinds  # Kind of each feature in the rows; empty if unknown
     rows: Mapping[str, int]
     shards: Mapping[str, ShardPlan]
 

@@ -63,8 +63,8 @@ def _loaded(graph: str, loader: Any) -> Any:
 
     def apply(records: list[bytes]) -> pa.RecordBatch:
         batch = converter.convert(transform(records))
-        # Columns are sorted by name, as those of decoded Examples are, so that packed shards equal
-        # those of transformed Examples.
+        # Columns are sorted by name, like those of decoded Examples, so that the packed shards are
+        # the same as if transformed Examples were packed.
         names = sorted(batch.schema.names)
         columns = [batch.column(batch.schema.get_field_index(name)) for name in names]
         return pa.RecordBatch.from_arrays(columns, names)

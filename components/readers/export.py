@@ -85,7 +85,7 @@ def _writer(to: str, rows: Rows) -> Write:
         ) from error
 
     def write(path: Path, batches: Iterable[pa.RecordBatch]) -> None:
-        # A reader always reads the whole group of a record; grain recommends groups of one record.
+        # For one record, a reader reads its whole group, so grain recommends groups of one record.
         writer = ArrayRecordWriter(str(path), "group_size:1")
         for batch in batches:
             columns = [_plain(column) for column in batch.columns]

@@ -35,8 +35,8 @@ Numbers: TypeAlias = npt.NDArray[np.int64]
 # Function of (seed, pass, window, rows) that returns a permutation of the window's rows.
 Permute = Callable[[int, int, int, int], npt.NDArray[Any]]
 
-# The second number of a random operation's seed contains the index of a row or window in this many
-# low bits, and the number of the pass in the bits above.
+# The seed of TensorFlow's stateless random operations is a pair of numbers. In the second one, this
+# many low bits contain the index of a row or window, and the bits above the number of the pass.
 ROW_BITS = 40
 
 
@@ -72,7 +72,7 @@ class Order:
         return number, rows - self.rows_before(number)
 
     def plan_from(self, number: int, row: int) -> PassPlan:
-        """Returns the rest of this share's pass, after `row` rows."""
+        """Returns what is left of pass `number` of this share after its first `row` rows."""
         lanes = self._dealt(self._pieces(number))
         table = self.table(lanes)
         ends = np.cumsum(table["rows"])

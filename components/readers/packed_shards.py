@@ -26,8 +26,8 @@ _OPEN_FILES = 128
 # Blocks are kept for the next batches: the blocks of two windows, and at least this number of
 # bytes.
 _KEPT_BYTES = 64 * 2**20
-# If the blocks have more than this number of rows per wanted row, rows are picked from each block;
-# otherwise all blocks are joined first and rows are picked once.
+# If the blocks contain more than this number of rows for each wanted row, rows are picked from each
+# block; otherwise all blocks are joined first, and rows are picked once from the result.
 _FEW = 8
 # Alignment of memory that TensorFlow can use without a copy.
 _ALIGNMENT = 64

@@ -98,7 +98,7 @@ class TorchRows(IterableDataset):
         return {**self._order, **rows, "start": self._start + taken}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues at a saved state in the next iteration.
+        """Makes the next iteration continue at a saved state.
 
         Raises:
             UsageError: The state belongs to other rows or another order; the message names the

@@ -54,7 +54,7 @@ def _inspect(path: str) -> ColumnarFile:
 def _batches(
     stream: BinaryIO, groups: Sequence[int] | None, names: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
-    """Yields the columns `names` of some or all record batches; a stream yields all columns."""
+    """Yields some or all record batches: from a file the columns `names`, from a stream all."""
     is_stream = stream.read(len(ARROW_STREAM_MAGIC)) == ARROW_STREAM_MAGIC
     stream.seek(0)
     if is_stream:

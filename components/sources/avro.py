@@ -100,9 +100,9 @@ def _stage(
 
 
 class _Stream(HashingStream):
-    """Hashes the bytes that fastavro reads, and keeps the last ones.
+    """Hashes the bytes that fastavro reads, and keeps the last `_END_BYTES` of them.
 
-    They contain the block's checksum, which fastavro skips.
+    At the end of a block, these contain the block's checksum, which fastavro skips.
     """
 
     end = b""

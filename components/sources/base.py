@@ -71,11 +71,11 @@ class RejectedRow:
 class Batch:
     """Some rows of one piece, in file order."""
 
-    table: pa.RecordBatch  # Good rows, an `arrow_type` array per `Column`; null: no value.
+    table: pa.RecordBatch  # Good rows: an array of `arrow_type` per `Column`; null: no value.
     rejected: Sequence[RejectedRow] = field(default_factory=tuple)
     blank: int = 0  # Number of blank rows left out.
     records: pa.BinaryArray | None = None  # Serialized rows of `table`, if the source has them.
-    digests: pa.BinaryArray | None = None  # sha256 of each row's file; if given, it decides splits.
+    digests: pa.BinaryArray | None = None  # sha256 of each row's file; it decides the row's split.
 
     @property
     def rows_read(self) -> int:
@@ -103,7 +103,7 @@ class Source(ABC):
     files: tuple[str, ...]  # Paths or addresses, in reading order.
     input_bytes: int
     ignored: tuple[str, ...] = ()  # Stray files beside the data that were left out.
-    # Rows that the scan rejected, at least the first one; `read` rejects them again.
+    # Rows that the scan rejected: at least the first, if any; `read` rejects them again.
     rejected_by_scan: tuple[RejectedRow, ...] = ()
     notes: tuple[str, ...] = ()  # Choices that the user should know, one per line.
     snapshot: str | None = None  # Number or id of a table's version, as in the table's log.

@@ -77,11 +77,11 @@ class ColumnarFile(ScannedFile):
 
     schema: pa.Schema
     group_ends: tuple[int, ...]  # One past the last row of each group of rows, ascending.
-    row_bytes: int = 1  # Largest of the groups' mean encoded row sizes.
-    # Columns that are not stored in the file: by name, the value of all rows.
+    row_bytes: int = 1  # Mean encoded size of a row, in the group where it is largest.
+    # Columns that are not stored in the file: by name, the one value that all rows have.
     constants: Mapping[str, Any] = field(default_factory=dict)
     stored: Mapping[str, str] = field(default_factory=dict)  # Name in the file, if it differs
-    # Path and content of the file that holds the rows of `path`, if they were copied.
+    # If the rows of `path` were copied to another file: path and content of that file.
     copy: tuple[str, Content] | None = None
 
     @property

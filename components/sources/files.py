@@ -104,9 +104,9 @@ class FileSource(Source, Generic[FileT]):
     def row_start(self, file: FileT, at: int, before: RowStart | None, parts: int) -> RowStart:
         """Returns a row start near unit `at` of a file; the source is cut into `parts` parts.
 
-        For `at` = 0, the result is the first row; for `at` = `file.units`, the end of the file. In
-        between, it ascends with `at`. `before` is the previous result in the same file, from which
-        a search may continue.
+        For `at` = 0, the result is the first row; for `at` = `file.units`, the end of the file. A
+        larger `at` never gives an earlier row. `before` is the previous result in the same file,
+        from which a search may continue.
         """
         del file, before, parts
         return RowStart(at, at + 1)

@@ -85,7 +85,7 @@ def open_json_lines(inputs: Sequence[str], options: JsonLines, spread: Spread) -
 def _readable(data: bytes) -> Iterator[Row]:
     """Yields the rows of the readable lines.
 
-    `batches` later rejects the other lines with their numbers.
+    The source's `batches` later rejects the other lines, with their line numbers.
     """
     for line in data.split(b"\n"):
         if line.strip():

@@ -74,7 +74,8 @@ def options_type(kind: str | None) -> type:
 def options_from_json(raw: Mapping[str, Any]) -> KindOptions:
     """Returns options, given a JSON object of their fields.
 
-    A `Table` with a kind becomes that kind's options; options that this kind lacks are dropped.
+    The fields may be those of a `Table` whose kind is set: the result then has the options class of
+    that kind, and fields that this class lacks are dropped.
     """
     chosen = options_type(raw["kind"])
     names = {field.name for field in fields(chosen)}

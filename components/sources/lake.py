@@ -141,7 +141,7 @@ def located(path: str) -> str:
 
 
 def _as_listed(file: ColumnarFile, listed: DataFile, snapshot: Snapshot) -> ColumnarFile:
-    """Returns a file with the table's columns; a missing column has one value in all rows."""
+    """Returns a file with the table's columns; one that it lacks has one value in all rows."""
     by_id: dict[str | int | None, str] = {_field_id(one): one.name for one in file.schema}
     if isinstance(snapshot.columns[0].stored, int) and set(by_id) == {None}:
         raise DataError(

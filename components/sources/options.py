@@ -22,7 +22,8 @@ _CHOICES = {
     "nested": ("reject", "json"),
     "non_finite": NON_FINITE,
 }
-# Upper limits of numbers: Arrow's offsets in a block of text are int32.
+# Upper limits of numeric options. A row must fit into a block of text, where Arrow's offsets are
+# int32.
 _MOST = {"max_row_bytes": 2**30}
 _TAB = {"tab": "\t", "\\t": "\t"}  # A tab is hard to type in a shell.
 

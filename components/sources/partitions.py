@@ -146,7 +146,7 @@ def _typed(text: str | None, column: Column, path: str, source: FileSource[Any])
         return text
     non_finite = source.options.non_finite
     if (stored := _stored_type(source, path, column.name)) is not None:
-        with suppress(pa.ArrowException):  # text that cannot be cast may be a number
+        with suppress(pa.ArrowException):  # If the cast fails, the text may be a number.
             array = pa.array([text])
             if types.is_date(stored):  # pyarrow 10 cannot cast text to dates
                 array = array.cast(pa.timestamp("us"))

@@ -32,9 +32,9 @@ TEXT = Column("text", FeatureKind.BYTES)
 LINE = Column("line", FeatureKind.INT)
 UNITS = ("line", "document")
 _SNIFFED_BYTES = 512
-# Escape sequences of unicode_escape, raw_unicode_escape, idna, utf_7, hz and iso2022, followed by
-# all of ASCII. An encoding that decodes them to other characters may also turn other bytes into
-# line ends.
+# ASCII texts: an escape sequence each of unicode_escape, raw_unicode_escape, idna, utf_7, hz and
+# iso2022, then a text of all ASCII characters. An encoding that decodes one of them to other
+# characters may also turn other bytes into line ends.
 _ASCII_PROBES = (
     rb"a\n", rb"\u000a", b"xn--nxasmq6b", b"+AAo-", b"~{0l~}", b"\x1b$B0l\x1b(B", bytes(range(128)),
 )  # fmt: skip

@@ -82,7 +82,7 @@ def _json_text(value: object) -> str:
 def to_column(values: Sequence[object], column: Column, non_finite: str) -> tuple[pa.Array, Faults]:
     try:
         if column.kind is FeatureKind.BYTES and not column.is_list:
-            return pa.array(values, pa.binary()), {}  # Inferring the type costs ten times as much.
+            return pa.array(values, pa.binary()), {}  # Type inference would take ten times as long.
         array = pa.array(values)
     except _MISFITS:
         return _one_by_one(values, column, non_finite)

@@ -22,7 +22,7 @@ class SchemaColumn:
     name: str
     kind: FeatureKind
     is_list: bool | None  # None if the schema does not specify it
-    required: bool  # Whether every file must have it
+    required: bool  # Whether every file must have the column
 
 
 def read_schema(path: str | None) -> tuple[SchemaColumn, ...]:

@@ -23,8 +23,8 @@ def require_finished(inputs: Sequence[str], files: Sequence[str]) -> None:
     A local folder with an unfinished copy of a part file is an error, too.
 
     `files` are the data files that were found in the inputs. A glob is not checked, because it may
-    match part files in any folder. A folder `column=value` is not checked, because it is only a
-    part of an output.
+    match part files in any folder. An input folder named `column=value` is not checked, because it
+    is one partition of an output, and `_SUCCESS` is in the folder of the whole output.
     """
     for one in inputs:
         folder = (normal_address(one) if is_remote(one) else os.path.abspath(one)).rstrip("/")

@@ -75,8 +75,8 @@ def stage(
 ) -> ColumnarFile:
     """Converts rows of `place` and writes them to a new file, with a column of faults.
 
-    The result's `path` is `place`, but its `content` is that of the new file. Raises DataError if a
-    column has a blank name.
+    The result's `path` is `place`, which is where the rows come from; its `content` is that of the
+    new file. Raises DataError if a column has a blank name.
     """
     if any(not column.name.strip() for column in columns):
         raise DataError(f"{place}: a column has a blank name; give it a name")

@@ -19,7 +19,8 @@ INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 SPACES = " \t"
 
 # Plain numbers have no plus sign and no leading zeros, which a conversion to a number would lose.
-# When types are inferred, a column of other numbers, such as "02134" or "+49301234", becomes BYTES.
+# When types are inferred, a column of numbers that are not plain, such as "02134" or "+49301234",
+# becomes BYTES.
 PLAIN_INTEGER = r"-?(?:0|[1-9][0-9]*)"
 PLAIN_FLOAT = r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 NON_FINITE = r"[+-]?(?:[nN][aA][nN]|[iI][nN][fF](?:[iI][nN][iI][tT][yY])?)"
@@ -39,8 +40,8 @@ _CLASSES = {
     "padded": ANY_FLOAT,
     "non_finite": NON_FINITE,
 }
-# Patterns that match every text in these classes whose value is beyond int64 (integers) or float32
-# (floats), and some others.
+# Patterns that find the texts of a class whose value may be beyond int64 (integers) or float32
+# (floats): all texts whose value is, and some whose value is not.
 _MAY_BE_LONG = {"integers": "[0-9]{19}", "floats": "[eE]|[0-9]{38}"}
 # If more than this share of the numbers has leading zeros or a plus sign, the column is taken to
 # contain codes, otherwise quantities, some of them badly written. A numeric column reads "007" as

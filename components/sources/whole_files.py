@@ -89,7 +89,7 @@ class FileList(ScannedFile):
 
     path: str = "the list of files"
     entries: tuple[tuple[str, Content], ...]  # Path, and digest and size, of each file.
-    facts: pa.RecordBatch  # Values of each entry that the scan knows, such as its name.
+    facts: pa.RecordBatch  # Per entry, the values that the scan knows, such as the name.
     rejected: tuple[RejectedRow, ...]  # Rows that the scan rejected; they come after the entries.
     first: int = 0  # If this is a slice: row of its first file in the whole list.
 
@@ -124,7 +124,7 @@ class WholeFileSource(FileSource[FileList]):
 
     def read_piece(self, file: FileList, piece: Piece) -> Iterator[Batch]:
         """Yields the rows of a piece in batches that end at 4 MiB or a maximum number of rows."""
-        # The first batch is small, because it may be decoded only to measure the size of records.
+        # The first batch is small: an ingest first reads only this one, to measure record sizes.
         rows, size, most = dict[int, Values | RejectedRow | None](), 0, FIRST_BATCH_ROWS
         for at in range(piece.start - file.first, piece.end - file.first):
             rows[at] = found = self._read_file(file, at)
@@ -221,7 +221,7 @@ def list_files(
 ) -> Listing:
     """Lists and hashes the `kept` entries of `found`, in an order that `seed` determines.
 
-    Their content is not checked.
+    Whether their content can become rows is not checked.
     """
     refused = (rejected_file(path, reason) for path, reason in sorted(found.refused.items()))
     listed, entries = Listing(found, [*refused, *rejected], [], []), found.entries

@@ -183,7 +183,7 @@ def _digest_faults(root: Path, shards: Iterable[Shard]) -> Iterator[str]:
 
 
 class _Digests:
-    """Digests of the shards in a folder, computed unless stored for their current state."""
+    """Digests of a folder's shards; computed if none is stored for a shard's current state."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -236,7 +236,7 @@ def _checked_remote(folder: str) -> Manifest:
     try:
         with gfile.GFile(path) as file:
             manifest = Manifest.from_json(file.read(), path)
-    except Exception as error:  # of tf.errors, which only `_remote` imports
+    except Exception as error:  # One of tf.errors, which is not imported here
         if isinstance(error, DataError):
             raise
         raise DataError(f"{path}: cannot be read ({one_line(error)})") from error

@@ -55,7 +55,10 @@ def decode_columns(
 def _values(
     data: Bytes, at: Numbers, name: bytes, kind: FeatureKind
 ) -> tuple[Numbers, Numbers, Numbers, Numbers]:
-    """Returns row, begin and end of each value in the entries at `at`, and the entries' ends."""
+    """Returns row, begin and end of each value, and the end of each map entry.
+
+    Each row has a map entry of the feature `name`, with or without a value; it begins at `at`.
+    """
     entry, entry_end = _enter(data, at, TAG_1)
     key = np.frombuffer(TAG_1 + varint(len(name)) + name, np.uint8)
     found = _gather(data, entry, f"V{len(key)}").view(np.uint8)
@@ -81,7 +84,7 @@ def _read_floats(data: Bytes, begin: Numbers, end: Numbers) -> pa.Array:
 
 
 def _read_texts(data: Bytes, begin: Numbers, end: Numbers) -> pa.Array:
-    # The offsets delimit, in turn, the bytes before a value and the value; `take` keeps the values.
+    # In `both`, the bytes before a text and the text are separate elements; `take` keeps the texts.
     offsets = np.zeros(2 * len(begin) + 1, np.int32)
     offsets[1::2], offsets[2::2] = begin, end
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]

@@ -95,7 +95,7 @@ def _feature(column: pa.Array) -> tuple[pa.BinaryArray, Callable[[int], bytes]]:
 
 
 def entry_head(key: bytes, feature_head: bytes, size: int) -> bytes:
-    """Returns the map entry of `key` without the last `size` bytes, which belong to its Feature."""
+    """Returns the map entry of `key` up to `feature_head`; the last `size` bytes must follow."""
     body = TAG_1 + varint(len(key)) + key + TAG_2 + varint(len(feature_head) + size)
     body += feature_head
     return TAG_1 + varint(len(body) + size) + body
@@ -113,7 +113,7 @@ def _scalar_payload(column: pa.Array) -> pa.BinaryArray:
 
 
 def _list_payload(column: pa.ListArray, values: pa.Array) -> pa.BinaryArray:
-    """Returns each row's encoded values; `values` are those of all lists that are not null."""
+    """Returns each row's encoded values; `values` joins the values of all non-null lists."""
     if pa.types.is_binary(values.type):
         head = _by_length(_lengths(values), lambda size: TAG_1 + varint(size))
         tagged = _join([head, values], len(values))
@@ -127,7 +127,7 @@ def _list_payload(column: pa.ListArray, values: pa.Array) -> pa.BinaryArray:
 
 
 def _number_bytes(values: pa.Array) -> tuple[IntArray, npt.NDArray[np.uint8]]:
-    """Returns the encoded length of each number, and their concatenated bytes."""
+    """Returns the length of each encoded number, and the encoded numbers in one array of bytes."""
     numbers = _numpy(values)
     if pa.types.is_floating(values.type):
         return np.full(len(numbers), 4), np.ascontiguousarray(numbers, "<f4").view(np.uint8)

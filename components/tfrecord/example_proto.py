@@ -115,10 +115,10 @@ def is_example(payload: bytes) -> bool:
 
 
 def unusual_examples(payloads: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Yields index and payload of the records that are not one submessage of features.
+    """Yields index and payload of the records that are not exactly one `features` field.
 
-    An Example usually has that layout; `is_example` and `has_sequences` find out what the other
-    records are.
+    An Example usually consists of this field; `is_example` and `has_sequences` find out what the
+    other records are.
     """
     for at, payload in enumerate(payloads):
         if len(payload) <= 4 or _submessage_end(payload, 0, _CONTEXT_TAG) != len(payload):

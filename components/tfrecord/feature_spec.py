@@ -33,7 +33,8 @@ def feature_spec(
     | schema | specification |
     |---|---|
     | `shape` of d dimensions | FixedLen of that shape |
-    | `value_count` with min = max = n, or at most 1 | FixedLen `[n]`, or `[1]` |
+    | `value_count` with min = max = n | FixedLen `[n]` |
+    | `value_count` with max = 1 | FixedLen `[1]` |
     | another number of values, or none given | VarLen |
     | `ragged_tensor`, which TFT writes if `preprocessing_fn` returns a RaggedTensor | Ragged |
 
@@ -93,8 +94,8 @@ def _spec(feature: schema_pb2.Feature, *, var_len: bool) -> FeatureSpec:
         return tf.io.VarLenFeature(dtype)
     if feature.presence.min_fraction == 1.0:
         return tf.io.FixedLenFeature(shape, dtype)
-    # A string tensor of shape [] becomes `bytes`, which has no `tolist`, so a default of this shape
-    # is used directly.
+    # `numpy()` of a string tensor of shape [] returns `bytes`, which has no `tolist`, so a default
+    # of this shape is used directly.
     default = tf.fill(shape, _DEFAULTS[dtype]).numpy().tolist() if shape else _DEFAULTS[dtype]
     return tf.io.FixedLenFeature(shape, dtype, default)
 
@@ -130,7 +131,7 @@ def _ragged_spec(
 def _ragged(
     schema: schema_pb2.Schema,
 ) -> dict[str, tuple[str, schema_pb2.TensorRepresentation.RaggedTensor]]:
-    """Returns (name, representation) of ragged features, keyed by the feature with the values."""
+    """Returns name and representation of each ragged feature, by the feature with its values."""
     found = {}
     for group in schema.tensor_representation_group.values():
         for name, representation in group.tensor_representation.items():

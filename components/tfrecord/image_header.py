@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 _BMP_HEADER_SIZES = {12, 40, 52, 56, 64, 108, 124}
-# Start-of-frame markers; C4, C8 and CC, between them, do not begin a frame.
+# Markers that begin a frame: C0 to CF, except C4, C8 and CC, which have other meanings.
 JPEG_FRAMES = set(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
 

@@ -24,7 +24,7 @@ MANIFEST_NAME = "manifest.json"
 # File beside the manifest in which `checked.py` caches the digests of shards.
 DIGESTS_NAME = ".digests.json"
 MANIFEST_VERSION = 1
-# Patterns of an output's other files; the manifest lists shards and vocabularies by name.
+# Patterns of files that belong to an output although the manifest does not list them by name.
 _REJECTED_ROWS = r"/rejected-\d{5,}\.jsonl"
 _PARQUET_COPY = r"/[^/]+/data-\d{5,}-of-\d{5,}\.parquet"
 # Name of a temporary file that a killed process left in an output; the second group is the final
@@ -56,7 +56,7 @@ class RowAccount:
     """Counts of all rows that were read, including blank ones.
 
     Raises:
-        ValueError: The counts do not add up.
+        ValueError: `read` is not the sum of the other counts.
     """
 
     read: int
@@ -127,10 +127,12 @@ class Manifest:
         blank: int = 0,
         **source: Any,
     ) -> "Manifest":
-        """Returns the manifest of shards written from `read` rows; `source` has its other fields.
+        """Returns the manifest of shards written from `read` rows.
+
+        `source` sets fields of the manifest that have no argument here.
 
         Raises:
-            ValueError: The rows do not add up.
+            ValueError: `read` is not the sum of written, quarantined and blank rows.
         """
         written = {split: sum(one.rows for one in shards) for split, shards in splits.items()}
         account = RowAccount(read, written, quarantined, blank)

@@ -21,7 +21,7 @@ from penstock.components.tfrecord.compression import (
 )
 from penstock.components.tfrecord.framing import FOOTER_BYTES, HEADER_BYTES, masked_crc
 
-# Limit of protocol buffers. A larger length means damage or an attack on memory.
+# Maximum size of a protocol buffer. A larger length means damage or an attack on memory.
 MAX_RECORD_BYTES = 2**31 - 1
 _USUAL_RECORD_BYTES = 2**24
 # Maximum number of distinct record headers that are cached after their check. The cache saves
@@ -206,8 +206,8 @@ def open_file(path: str | os.PathLike[str]) -> BinaryIO:
 
 
 def _looks_like(head: bytes) -> str:
-    # A header with a usual length is a damaged TFRecord header, even if it happens to begin with a
-    # short magic.
+    # A header with a usual length is a damaged TFRecord header, even if it happens to begin with
+    # the short magic of another format.
     is_length = int.from_bytes(head[:8], "little") < _USUAL_RECORD_BYTES
     if not is_length and (found := format_of(head)):
         return f", it looks like {found.name}"

@@ -17,8 +17,8 @@ from typing import TextIO
 ATTEMPT_MARK = ".penstock-attempt-"
 LOCK = ".lock"
 _REPLACED = "-replaced"
-# With the mark, an id and the longest suffix, a stem of this length still makes a name of less than
-# 255 bytes.
+# Maximum length of an output's name; in the names of its attempts, a hash replaces a longer name.
+# With the mark, an id and the longest suffix, an attempt's name then has less than 255 bytes.
 _MAX_STEM_BYTES = 200
 
 
@@ -28,7 +28,7 @@ def attempt_folder(target: Path) -> Path:
 
 
 def recover(path: str | os.PathLike[str]) -> None:
-    """Restores an output, at a path or a folder above it, that a killed process had renamed.
+    """Restores an output that a killed process had renamed, at a path or at a folder above it.
 
     Does nothing if the path exists.
     """
@@ -49,7 +49,7 @@ def remove_attempt(lock: Path) -> None:
             # The lock contains the output's name, unless its process was killed right after
             # creating it.
             clear(folder, lock.with_name(os.fsdecode(held.read()) or folder.name))
-    except (OSError, ValueError):  # lock in use, removed or another user's; or an invalid name
+    except (OSError, ValueError):  # lock in use, removed, another user's, or with an invalid name
         return
 
 

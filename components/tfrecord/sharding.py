@@ -88,8 +88,8 @@ def plan_shards(estimated_bytes: int, options: ShardOptions, *, rows: int) -> Sh
     """Plans the number of shards of a split: at most one per row.
 
     For data of at least MIN_SHARD_BYTES, a planned number is a multiple of the number of reading
-    hosts, so that all hosts read equally many shards. It is lower if there are too few rows.
-    `estimated_bytes` is the uncompressed size of the split's records.
+    hosts, so that all hosts read equally many shards. A split with fewer rows than the planned
+    number has one shard per row. `estimated_bytes` is the uncompressed size of the split's records.
     """
     asked, most = options.shards, max(rows, 1)
     if asked is not None and asked > most:

@@ -49,7 +49,7 @@ class ShardWriter:
     def __init__(self, root: str | os.PathLike[str], file: str, *, compression: str = "") -> None:
         self._file = file
         self._path = Path(root) / file
-        # Without `parents=True`, because a late attempt must not make a removed `root` again.
+        # `parents` is not set, because a late attempt must not make a removed `root` again.
         self._path.parent.mkdir(exist_ok=True)
         self._out = self._path.open("wb", buffering=0)
         self._gzip = zlib.compressobj(GZIP_LEVEL, wbits=_GZIP_WBITS) if compression else None

@@ -64,7 +64,7 @@ class Backup(keras.callbacks.Callback):
         self._has_signal = False  # whether any worker had a signal; the same on all workers
         self._test_steps = 1
         self._begin = self._end = self._passed = 0
-        self._timed_steps, self._timed_seconds = 0, 0.0  # this epoch, without the run's first call
+        self._timed_steps, self._timed_seconds = 0, 0.0  # this epoch, except the run's first call
         self._saved_at: tuple[int, int] | None = None
         self._saved_seconds = time.monotonic()
         self._logs: Logs = {}
@@ -115,7 +115,7 @@ class Backup(keras.callbacks.Callback):
         model._maybe_symbolic_build = lambda **_: None
         try:
             with warnings.catch_warnings():
-                # Keras warns at the end of evaluation data of unknown length.
+                # Keras warns when it reaches the end of evaluation data of unknown length.
                 warnings.filterwarnings("ignore", "Your input ran out of data")
                 model.fit(
                     data,
@@ -327,7 +327,10 @@ class Backup(keras.callbacks.Callback):
 
 
 def _next_count(steps: int, seconds: float) -> int:
-    """Returns the number of steps that take about `CALL_SECONDS`, at most twice `steps`."""
+    """Returns the number of steps for the next call, which should take about `CALL_SECONDS`.
+
+    `seconds` is the duration of the last call, which ran `steps` steps. The number at most doubles.
+    """
     return max(1, min(int(steps * CALL_SECONDS / seconds), 2 * steps))
 
 

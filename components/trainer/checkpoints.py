@@ -37,7 +37,7 @@ _STATE = "state.json"
 _KEPT = 2  # the newest, and the one before it in case the newest is damaged
 # Errors of TensorFlow's and JSON's readers for truncated, altered or missing files.
 _DAMAGED = (tf.errors.OpError, IndexError, KeyError, RuntimeError, TypeError, ValueError)
-# Errors of a full disk or a missing permission; a lost worker raises others.
+# Errors of a full disk or a missing permission; the loss of a worker raises other errors.
 _UNWRITABLE = (
     tf.errors.NotFoundError,
     tf.errors.PermissionDeniedError,
@@ -99,7 +99,7 @@ class Checkpoints:
     def save(
         self, start: InputStart, epochs: Sequence[EpochRecord], *, best_step: int | None
     ) -> None:
-        """Saves the state after `start.step` steps; removes old checkpoints except the best."""
+        """Saves the state after `start.step` steps; keeps the newest checkpoints and the best."""
         if self._scratch is not None:
             self._tracked.write(posixpath.join(self._scratch, _VARIABLES))
             return
@@ -135,7 +135,7 @@ class Checkpoints:
     def at(self, step: int) -> Saved:
         """Returns the checkpoint of a step.
 
-        The step is that of the chief's newest checkpoint or of the best epoch.
+        `step` is the step of the chief's newest checkpoint or of the best epoch.
         """
         try:
             return _read_whole(self._path(step))

@@ -119,7 +119,7 @@ class TransformGraph(tf.Module):
     def __init__(self, transform: Any) -> None:
         super().__init__()
         self._loader = load_transform(transform.transform_savedmodel_dir)
-        # These attributes are saved with the model: vocabularies and other resources of the graph.
+        # With this attribute, the graph's vocabularies and other resources are saved, too.
         self._loaded = vars(self._loader)
 
     def __call__(self, features: Mapping[str, Any]) -> dict[str, tf.Tensor]:
@@ -127,7 +127,7 @@ class TransformGraph(tf.Module):
         return isolated(self._loader.apply_transform_model)(features)
 
     def needed_for(self, outputs: Collection[str]) -> set[str]:
-        """Returns the raw features on which these transformed features depend."""
+        """Returns the raw features on which the transformed features `outputs` depend."""
         loader = self._loader
         return {
             name
@@ -163,9 +163,9 @@ def _tracked(model: keras.Model) -> tf.Module:
     weights = list(model.weights)
     known = set(map(id, weights))
     module.weights = [variable.value for variable in weights]
-    # State of random numbers and of metrics
+    # State of random generators and of metrics.
     module.states = [v.value for v in model.variables if id(v) not in known]
-    kinds = (tf.Variable, tf.saved_model.experimental.TrackableResource)  # tables, for example
+    kinds = (tf.Variable, tf.saved_model.experimental.TrackableResource)  # such as lookup tables
     parts = _WithoutOptimizer(model).descendants()
     module.parts = [part for part in parts if isinstance(part, kinds)]
     return module

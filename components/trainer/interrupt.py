@@ -1,4 +1,4 @@
-"""Errors and exit codes of a training that SIGTERM, Ctrl-C or the loss of a worker ends."""
+"""Errors and exit codes of a training that is ended by SIGTERM, Ctrl-C or a lost worker."""
 
 import signal
 import sys

@@ -91,7 +91,8 @@ def train(
             With several workers this is ignored: they use `MultiWorkerMirroredStrategy`.
         callbacks: Keras callbacks, which only the chief calls. Callbacks with state start from
             scratch in a resumed training. `compile(steps_per_execution=...)` sets the number of
-            steps between two calls of their batch methods; without callbacks, 1 is raised to 50.
+            steps between two calls of their batch methods; without callbacks, a value of 1 is
+            raised to 50.
 
     Raises:
         DataError: The loss is not finite, the input cannot be read, or a checkpoint cannot be
@@ -140,7 +141,7 @@ def train(
             speed = backup.speed()
             exported_epoch = backup.restore_best()
             # If the optimizer computes moving averages of the weights, the next line replaces the
-            # weights by them. `fit` did this only for the state at its end.
+            # weights by them. `fit` did this only for its last state, not for a restored one.
             model.optimizer.finalize_variable_values(model.trainable_weights)
             backup.stop_if_interrupted()
             if workers:

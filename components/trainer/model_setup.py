@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 BuildModel = Callable[[], keras.Model]
 
-# Name of a weight in a model that `export_model` saved, from its index among the model's weights.
+# Name of a weight in a model that `export_model` saved; `{}` is its index in `model.weights`.
 _KEY = "weights/{}/.ATTRIBUTES/VARIABLE_VALUE"
 _EMBEDDINGS = "/embeddings"
 
@@ -170,7 +170,7 @@ def warm_started(
 
 def weights_digest(base: str) -> str:
     """Returns the sha256 that identifies the weights of a base model; empty if unreadable."""
-    index = posixpath.join(base, "variables", "variables.index")  # has checksums of variables
+    index = posixpath.join(base, "variables", "variables.index")  # checksums of variables
     try:
         return _digest(index if tf.io.gfile.isdir(base) else base)
     except tf.errors.OpError:

@@ -52,7 +52,8 @@ class TrainOptions:
             call includes compilation.
 
     Raises:
-        UsageError: A value is outside its range, or two do not go together.
+        UsageError: A value is outside its range, both or neither of `max_steps` and `epochs` are
+            given, or `epochs` is given without `steps_per_epoch`.
     """
 
     max_steps: int | None = None

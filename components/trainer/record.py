@@ -21,7 +21,7 @@ RECORD_VERSION = 3
 class EpochRecord:
     epoch: int
     step: int  # total steps at the end of the epoch
-    steps: int  # steps of this epoch, with those before a resumption; `metrics` covers all of them
+    steps: int  # steps of this epoch, also those before a resumption; `metrics` covers all of them
     metrics: Mapping[str, float]  # names of evaluation metrics begin with `val_`
     learning_rate: float  # at the end of the epoch
     # Wall time of the steps since the start of the epoch, or since a resumption within it. It

@@ -64,7 +64,8 @@ def serve_columns(
             probability of the second of two classes [N, 1], or a value [N, 1].
         graph: Transform graph from raw features to the model's features; None if both are the same.
         spec: Raw features without the labels; each has one value or is a RaggedFeature.
-        served: Meaning of each output by name, or of the only output.
+        served: Meaning of each output, by the output's name. If the model returns a single tensor,
+            the name has no effect.
 
     Raises:
         UsageError: Two columns differ only in case, spaces or punctuation, or a feature is a
@@ -72,7 +73,7 @@ def serve_columns(
     """
     columns = features_by_column_name(spec)
     taken = [_taken(column, name, spec[name]) for column, name in columns.items()]
-    # The graph becomes an attribute of the model, so that `export_model` also saves its
+    # The graph becomes an attribute of the model, so that `export_model` also saves the graph's
     # vocabularies.
     model.raw_features = graph
 

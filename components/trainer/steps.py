@@ -2,9 +2,9 @@
 
 The loop over steps runs in the graph, because a call from Python takes longer than a step of a
 small model: 1.7 ms compared with 0.6 ms, for 17 features in batches of 40. A call runs any number
-of steps, so a training can stop, save and resume at any step. In Keras' loop,
-`steps_per_execution` is a constant of the graph. AutoGraph is off, as in Keras, because this halves
-the time of tracing.
+of steps, so a training can stop, save and resume at any step. In Keras' loop, the number
+of steps, `steps_per_execution`, is a constant of the graph. AutoGraph is off, as in Keras, because
+this halves the time of tracing.
 """
 
 from collections.abc import Callable

@@ -158,7 +158,7 @@ class TuneOptions:
     Attributes:
         trials: Number of trainings with randomly chosen options; 0 trains only with the given
             options.
-        objective: Metric by which the best trial is chosen, in the epoch that would be exported.
+        objective: Metric that ranks the trials, by its value in the epoch that would be exported.
         mode: `min` if lower is better, `max` if higher is.
     """
 
@@ -225,10 +225,10 @@ class PipelineConfig:
             callbacks, such as one of an experiment tracker; None uses only TensorBoard's.
         last_spans: Number of newest spans to train on; spans before the newest come from earlier
             runs.
-        start_from: Initial weights; None starts from random weights. `blessed` takes weights with
-            equal shapes from the latest blessed model that was trained on other data. A path names
-            a SavedModel of `export_model` or a `.keras` file; all its shapes must be equal to those
-            of the model.
+        start_from: Initial weights; None starts from random weights. `blessed` takes the weights of
+            the latest blessed model that was trained on other data, except those with another shape
+            in the new model. A path names a SavedModel of `export_model` or a `.keras` file, whose
+            weights must have the shapes of the new model's weights.
         serving: Requests that a model must answer before it is pushed.
         kserve: KServe service that gets a pushed model as its next revision.
         register: MLflow's registered model to which a pushed model is added as a version.

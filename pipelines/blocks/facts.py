@@ -106,7 +106,7 @@ class ModelFacts:
     def labels(self) -> dict[str, LabelFacts]:
         """Facts of each target's training labels, by the transformed label's name.
 
-        They are read from all training rows when they are first requested.
+        They are computed from all training rows on first access.
 
         Raises:
             DataError: A label is not one of its target's classes, or not finite.

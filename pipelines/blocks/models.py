@@ -36,7 +36,7 @@ def table_model(
     Args:
         facts: The targets, the width of `numbers_xf`, and the statistics of the labels, which
             regressions and class weights need.
-        options: Sizes and learning rate.
+        options: Options of the network.
         categories: Number of ids of each column of `categories_xf`, from `category_sizes`.
     """
     inputs, wide, deep = {}, [], []
@@ -63,13 +63,13 @@ def table_model(
 
 
 def image_model(facts: ModelFacts, options: ImageModelOptions) -> keras.Model:
-    """Returns a compiled model: augmentation, convolutional base, classifier.
+    """Returns a compiled model: augmentation, convolutional base, dense layers.
 
     Input: `image` [batch, height, width, channels], uint8 or floats in the range 0..255.
 
     Args:
-        facts: Targets and shape of `image`; facts of the labels, which class weights and
-            regressions need.
+        facts: The targets, the shape of `image`, and the statistics of the labels, which
+            regressions and class weights need.
         options: Options of the network, and random changes of the images in training.
     """
     height, width, channels = shape = facts.inputs[IMAGE]

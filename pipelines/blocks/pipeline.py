@@ -305,7 +305,7 @@ def push_destination(config: PipelineConfig) -> pusher_pb2.PushDestination:
 def gate_options(
     config: PipelineConfig, labels: Sequence[str], *, left_out: Collection[str] = ()
 ) -> GateOptions:
-    """Returns `config.gate` with the facts of the pipeline: labels, left-out columns, the group.
+    """Returns `config.gate` with values of the pipeline, such as labels and left-out columns.
 
     Args:
         config: Options of the pipeline.

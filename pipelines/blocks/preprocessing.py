@@ -25,8 +25,7 @@ NUMBERS_XF = "numbers_xf"
 CATEGORIES_XF = "categories_xf"
 """Input of `table_model` whose columns each get an embedding: int64 [batch, categories]."""
 
-# Features with the height and width of raw pixels, under the names that `ImageInput.stored`
-# expects.
+# Possible names of the features with the height and width of raw pixels, as in `image_decode`.
 _SIZES = (names.HEIGHT, names.WIDTH, "height", "width")
 CLASSES = "classes"
 """Name of the vocabulary of image classes; an entry is a class number, a tab and a class name."""
@@ -85,7 +84,7 @@ def scaled_numbers(inputs: Columns, names: Sequence[str]) -> tf.Tensor:
 
 
 def word_counts(inputs: Columns, sizes: Mapping[str, int]) -> tf.Tensor:
-    """Counts words and pairs of words of texts in hash buckets; returns log(1 + count).
+    """Counts the words and word pairs of texts in hash buckets; returns log(1 + count).
 
     Args:
         inputs: Raw features by name.
@@ -123,7 +122,7 @@ def boolean_numbers(inputs: Columns, names: Sequence[str]) -> tf.Tensor:
 
 
 def date_parts(inputs: Columns, formats: Mapping[str, str]) -> tf.Tensor:
-    """Turns dates into the scaled day, and month, weekday and time of day as points on circles.
+    """Turns dates into scaled days, and month, weekday and time of day into points on circles.
 
     Args:
         inputs: Raw features by name.
@@ -150,14 +149,14 @@ def date_parts(inputs: Columns, formats: Mapping[str, str]) -> tf.Tensor:
 
 
 def category_ids(inputs: Columns, sizes: Mapping[str, int]) -> tf.Tensor:
-    """Turns texts or whole numbers into ids: 0 no value, 1 rare or unknown, from 2 by frequency.
+    """Turns texts or whole numbers into ids: 0 if none, 1 if rare or unknown, from 2 by frequency.
 
     Args:
         inputs: Raw features by name.
         sizes: Number of the most frequent values in each column that get an id of their own.
 
     Returns:
-        int64 [batch, len(sizes)]; `category_sizes(sizes)` has the number of ids of each column.
+        int64 [batch, len(sizes)]; `category_sizes(sizes)` returns the number of ids of each column.
     """
     ids = [_ids(inputs[name], name, size) for name, size in sizes.items()]
     return _side_by_side(inputs, ids, tf.int64)
@@ -169,7 +168,7 @@ def category_sizes(sizes: Mapping[str, int]) -> list[int]:
 
 
 def target_labels(inputs: Columns, targets: Iterable[Target]) -> dict[str, tf.Tensor]:
-    """Returns the label of each target by its transformed name.
+    """Returns the label of each target, under the name `target.label`.
 
     Returns:
         int64 [batch, 1], the number of the class, -1 if unknown; or float32 [batch, 1], the value
@@ -202,7 +201,7 @@ def image_classes(
     """
     number = dense_column(inputs[label])
     text = tf.strings.as_string(number)
-    # If the data has no names of classes, their numbers become their names.
+    # If the data has no names of classes, the class numbers are used as names.
     words = dense_column(inputs[names.TEXT]) if names.TEXT in inputs else text
     tft.vocabulary(tf.strings.join([text, words], "\t"), vocab_filename=CLASSES)
     stored = {name: dense_column(inputs[name]) for name in (image, *_SIZES) if name in inputs}
@@ -221,8 +220,8 @@ def _scaled(values: tf.Tensor) -> tf.Tensor:
     """Returns float32 [batch, 2n]: scaled values, with 0 for NaN; then 1.0 for each NaN."""
     missing = tf.math.is_nan(values)
     # The scaling uses float64, because float32 sums of a batch of 8,192 rows changed z-scores by
-    # 1.6e-5, and the mean of dates by half an hour. For a single column, TFT would return an
-    # elementwise mean as a scalar.
+    # 1.6e-5, and the mean of dates by half an hour. `elementwise` is off for a single column,
+    # for which TFT would return the elementwise mean as a scalar.
     scaled = tft.scale_to_z_score(tf.cast(values, tf.float64), elementwise=values.shape[1] > 1)
     scaled = tf.cast(tf.where(missing, tf.zeros_like(scaled), scaled), tf.float32)
     return tf.concat([scaled, tf.cast(missing, tf.float32)], axis=1)

@@ -50,7 +50,7 @@ class Target:
 
     @property
     def outputs(self) -> int:
-        """Number of model outputs for this target: one per class of `classes`, otherwise one."""
+        """Number of model outputs for this target: one per class of a task `classes`, else 1."""
         return len(self.classes) if self.task == "classes" else 1
 
     @property
@@ -60,5 +60,5 @@ class Target:
 
 def transformed_name(name: str) -> str:
     """Returns the default name of the label that is made from a raw feature."""
-    # Keras uses the name for an output, so it must be valid for a TensorFlow scope.
+    # Keras uses the name for an output, so it must be valid as the name of a TensorFlow scope.
     return f"{name if _SCOPE.fullmatch(name) else column_name(name)}_xf"

@@ -113,7 +113,7 @@ def train_and_compare(
 
 
 def callbacks_of(path: str | None) -> Sequence[keras.callbacks.Callback]:
-    """Returns the result of the function at a dotted path; empty without a path."""
+    """Returns the callbacks that the function at a dotted path returns; none without a path."""
     if path is None:
         return ()
     try:
@@ -171,7 +171,7 @@ def compare_with_rivals(
 
 
 def _comparable(features: Mapping[str, Any]) -> dict[str, int]:
-    """Returns the width of each feature of numbers or categories, [batch, width]."""
+    """Returns the width of each feature that is a tensor [batch, width] of numbers."""
     return {
         name: spec.shape[1]
         for name, spec in features.items()
@@ -260,7 +260,7 @@ def write_rivals(model_run_dir: str, compared: Sequence[Beaten]) -> None:
 
 
 def require_beaten(compared: Sequence[Beaten], must_beat: str) -> None:
-    """Raises a DataError with all losses unless the model beats the rival `must_beat`."""
+    """Raises a DataError with the losses of targets where the model does not beat `must_beat`."""
     failed = [str(one) for one in compared if not one.beats(must_beat)]
     if failed:
         what = {LINEAR: "a linear model", TREES: "boosted trees"}.get(must_beat, "a constant")

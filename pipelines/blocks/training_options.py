@@ -86,7 +86,7 @@ def search_space(run_fn: str) -> Callable[[Any], Mapping[str, Any]]:
 def read_options(
     custom_config: Mapping[str, Any], hyperparameters: Mapping[str, Any] | None = None
 ) -> TrainingOptions:
-    """Returns the options in a `custom_config` from `training_options`, with the config's types.
+    """Restores the options from the `custom_config` that `training_options` returned.
 
     The options that `search_space` returns for the Tuner's `hyperparameters` replace those of the
     config.

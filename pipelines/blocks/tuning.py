@@ -32,7 +32,7 @@ from penstock.pipelines.reporting.trials import values_text
 
 
 def tuner_fn(fn_args: FnArgs) -> TunerFnResult:
-    """Returns the search; `custom_config` must be from `training_options` with `tune.trials`."""
+    """Returns the search; `custom_config` must come from a config that sets `tune.trials`."""
     return TunerFnResult(tuner=_Search(fn_args), fit_kwargs={})
 
 
@@ -60,7 +60,7 @@ class _Search(BaseTuner):
             raise DataError(f"no trial ended; the last one: {self._failure}")
 
     def run_trial(self, trial: Trial, **_: Any) -> dict[str, float]:
-        """Runs a trial; returns the objective in the epoch that a Trainer would export."""
+        """Runs a trial; returns the objective's value in the epoch that a Trainer would export."""
         title = f"trial {trial.trial_id}, {values_text(trial.hyperparameters.values)}"
         try:
             score = self._score(self._record(trial.hyperparameters))

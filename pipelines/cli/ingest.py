@@ -37,8 +37,7 @@ _OWN_FLAGS = {
     "kind": "--kind",
     "hash_buckets": "N of --split NAME=N",
 }
-# Dataclasses of options for every kind of source, in the order in which `taken` removes their
-# values from those given.
+# Dataclasses of the options that every kind of source has; `_ingest` unpacks them in this order.
 _ON_EVERY_KIND = (EngineOptions, ShardOptions, IngestOptions)
 
 
@@ -86,7 +85,7 @@ def ingest(
 
 
 class Command(ManyOptions):
-    """The command `ingest` with the flags of the kind of source, which `_kind_in` finds."""
+    """The command `ingest`; its flags depend on the kind of source, which `_kind_in` finds."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         kind = _kind_in(args)
@@ -102,7 +101,7 @@ class Command(ManyOptions):
 
 
 def _kind_in(args: Sequence[str]) -> str | None:
-    """Returns the value of `--kind`, else `jsonl` or `avro` by an argument's ending, or None."""
+    """Returns the value of `--kind`, else the kind of a JSON Lines or Avro file, or None."""
     for at, arg in enumerate(args):
         if arg.startswith("--kind="):
             return arg.partition("=")[2]
@@ -170,8 +169,8 @@ command = with_flags(_on_engine, options_type(None), panel="Source: a table in f
 def _flags_of(kind: str | None, text: str) -> dict[str, str]:
     if kind is not None and kind not in KINDS:
         return {}
-    # Without --kind, the file name at the start of the error tells the kind of the file. Flags of
-    # that kind work only with --kind, so the error shows both.
+    # If --kind was not given, the kind is that of the file with whose name the error begins. Flags
+    # of this kind work only together with --kind, so the error shows both.
     path = text.split(": ", 1)[0].lower()
     found = next((k for k, ends in EXTENSIONS.items() if k in KINDS and path.endswith(ends)), None)
     flags: dict[str, str] = {}

@@ -103,7 +103,7 @@ def main() -> None:
             sys.exit(_complain(str(error), error.exit_code))
         if hasattr(error, "format_message"):  # wrong use of a command, in Typer's wording
             text = " ".join(error.format_message().split())
-            sys.exit(_complain(text, 2) if text else 2)  # without a text, the help is printed
+            sys.exit(_complain(text, 2) if text else 2)  # without a text, Typer printed the help
         if isinstance(error, BrokenPipeError):  # as in `penstock runs list | head`
             sys.exit(_drop_output(1))
         if text := _line_of_system(error):

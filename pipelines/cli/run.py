@@ -98,8 +98,8 @@ def _run_spans(
 ) -> None:
     """Runs a pipeline once for each span, in order, and stops at the first failure.
 
-    In a range, spans with a finished run are skipped. If runs depend on earlier spans, no span is
-    skipped after one that ran.
+    In a range, spans with a finished run are skipped. If runs depend on earlier spans, a span is
+    skipped only if all spans before it in the range are skipped.
     """
     from penstock.pipelines.runs.spans import check_spans, parse_spans, run_spans
 
@@ -233,5 +233,5 @@ def _make(name: str, factory: PipelineFactory) -> "Pipeline":
 
     try:
         return factory.make()
-    except tf.errors.OpError as error:  # TFX makes the metadata store's folder with gfile
+    except tf.errors.OpError as error:  # TFX makes the metadata store's folder with `tf.io.gfile`
         raise DataError(f"pipeline {name!r} cannot be made: {error.message}") from error

@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from penstock.components.doctor.read_file import FileReport
     from penstock.components.doctor.verify import Report
 
-# Number of files whose lines fit on a screen; --json prints all files. Files with a fault are
-# always listed on stderr.
+# Maximum number of files that are shown, so that they fit on a screen; --json has all of them.
+# Files with a fault are always listed on stderr.
 _MAX_FILES = 20
 
 

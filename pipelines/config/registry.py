@@ -25,8 +25,8 @@ PIPELINES = {
 # Names of the module and class of a config, in packages of `penstock init` and in the pipelines
 # above.
 _CONFIG_MODULE, _CONFIG = "config", "Config"
-# Part of the ValueError that `tfx.orchestration.pipeline.Pipeline` raises for a long name. Any
-# other ValueError is a bug, and is raised unchanged.
+# Part of the text of the ValueError that `tfx.orchestration.pipeline.Pipeline` raises for a name
+# that is too long. Any other ValueError is a bug, and is raised unchanged.
 _NAME_TOO_LONG = "exceeds maximum allowed length"
 
 

@@ -1,4 +1,4 @@
-"""Options of the image pipeline, with the results of a run.
+"""Options of the image pipeline, the results of a run, and options for your own images.
 
     penstock run digits
 
@@ -60,8 +60,8 @@ class Config(ImageConfig):
     input: ImageInputOptions = ImageInputOptions(
         batch_size=32, height=8, width=8, cache="memory", seed=1
     )
-    # Digits are upright and must not be mirrored; a shift of 0.1 is less than a pixel, which is an
-    # eighth of their side.
+    # Digits are upright and must not be mirrored. The images are 8 pixels wide, so a shift of 0.1
+    # is less than a pixel.
     model: ImageModelOptions = ImageModelOptions(
         augment=AugmentOptions(rotate_degrees=10, shift=0.1, zoom=0.1)
     )

@@ -1,8 +1,8 @@
 """Compiles a pipeline for Kubeflow, on any machine.
 
 The pipeline is built here for its graph and its checks, and again by the first pod of each run from
-the code in the image. Unless the options set a root, the placement's root replaces that of the
-pipeline. Paths that only this machine has are rejected.
+the code in the image. Unless the options set a root, a folder below the placement's `pipeline_root`
+replaces the root in the pipeline's config. Paths that only this machine has are rejected.
 """
 
 import os
@@ -36,8 +36,8 @@ def compile(
         output: The `.yaml` file to make.
         image: Image that the pipeline's tasks run, as `NAME@sha256:...`.
         placement: Placement of the nodes and their resources.
-        options: Changed options of the pipeline's config, as in `run`. Without `root`, the root
-            becomes the folder of the pipeline's name below the placement's `pipeline_root`.
+        options: Changed options of the pipeline's config, as in `run`. If they do not set `root`,
+            it becomes the folder with the pipeline's name below the placement's `pipeline_root`.
         allow_mutable_tag: Whether to accept an image by tag, which may change between two runs.
         overwrite: Replace a file at `output`.
 

@@ -25,7 +25,7 @@ def task_names(node_ids: Iterable[str]) -> dict[str, str]:
 
 
 def field_names(wanted: Mapping[Key, str], taken: Iterable[str] = ()) -> dict[Key, str]:
-    """Returns a name of `[a-z0-9_]`, not in `taken`, for each wanted name of an input or output."""
+    """Returns unique names of `[a-z0-9_]`, none of them in `taken`, for inputs or outputs."""
     texts = {key: _field_name(name) for key, name in wanted.items()}
     return _unique(texts, (*_RESERVED, *taken), "_", _MAX_FIELD_CHARS)
 
@@ -45,7 +45,8 @@ def pipeline_name(name: str) -> str:
 
 
 def _task_name(node_id: str) -> str:
-    # KFP removes `comp-` and `exec-` anywhere in a name, so the hyphen is removed here.
+    # KFP removes `comp-` and `exec-` anywhere in a name, so the hyphen after `comp` or `exec` is
+    # removed here.
     name = re.sub(r"(comp|exec)-", r"\1", _dashed(node_id))
     return name[:_MAX_TASK_CHARS].strip("-") or "node"
 
@@ -62,7 +63,7 @@ def _dashed(name: str) -> str:
 def _unique(
     wanted: Mapping[Key, str], reserved: Iterable[str], delimiter: str, max_chars: int
 ) -> dict[Key, str]:
-    # Names that need no change are given first. A name that is reserved or already given gets a
+    # Names that are valid as they are have the first choice. A name that is already taken gets a
     # number.
     taken = set(reserved)
     given: dict[Key, str] = {}

@@ -21,7 +21,7 @@ from penstock.pipelines.runs.run_record import plain_properties
 
 View = TypeVar("View")
 METRICS, HTML, _FACTS = "metrics", "html", "facts"
-# View in KFP, metrics or an HTML page, of each type of TFX artifact that has one.
+# What KFP shows for each type of TFX artifact: metrics or an HTML page; for other types, neither.
 VIEWS = {
     "ModelRun": METRICS,
     "ModelEvaluation": METRICS,
@@ -32,7 +32,8 @@ _KINDS = {
     **dict.fromkeys(("Examples", "PackedExamples"), "Dataset"),
     **dict.fromkeys(("Model", "PushedModel"), "Model"),
 }
-# Properties of TFX artifacts that are not passed to KFP, and the maximum length of a text that is.
+# Properties of TFX artifacts that are not passed to KFP, and the maximum length of the texts that
+# are passed.
 _INTERNAL = ("state", "tfx_version", "name", "is_external", "__is_null__", ROWS_PROPERTY)
 _MAX_CHARS = 200
 

@@ -25,8 +25,7 @@ from penstock.pipelines.kubeflow.refusals import (
 )
 
 # Light nodes, most of which read only statistics, metadata, a model or one split. Starting a pod
-# for such a node takes longer than its work: about 15 s, while a node that is served from the cache
-# takes 1 s.
+# takes about 15 s, longer than the work of such a node, which takes 1 s if the cache serves it.
 _LIGHT = {
     *("SchemaGen", "ImportSchemaGen", "CuratedSchema", "ExampleValidator"),
     *("ValidationGate", "ImageGate", "Importer", "Resolver"),

@@ -77,7 +77,8 @@ def build_ir(
 
     While TFX builds a pipeline, it creates the folder of the metadata store, which is below the
     root by default; but the root in the containers may not exist on this machine. So a temporary
-    folder takes the place of the root during the build. Its path stays in the IR if `root` is None.
+    folder takes the place of the root during the build. The path of the temporary folder stays in
+    the IR if `root` is None.
     """
     with tempfile.TemporaryDirectory(prefix="penstock-compile-") as stand_in:
         if factory.config is not None:

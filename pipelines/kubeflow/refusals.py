@@ -24,7 +24,7 @@ from penstock.components.files.secrets import secret_kind
 from penstock.pipelines.kubeflow import ir as irs
 from penstock.pipelines.kubeflow.placement import Placement, is_below
 
-# An absolute path at the start of a text, or as a value inside a text.
+# An absolute path at the start of a text, or after `file://`, a space, a quote, `=`, `,` or `@`.
 _PATH = re.compile(r"(?:^|file://|[\s=,@'\"])(/[^\s,'\"@]+)")
 # Fields of the IR that name code: the class of an executor, `run_fn`, `preprocessing_fn`.
 _CODE = re.compile(r"(^|\.)(class_path|\w*_fn)$")
@@ -174,7 +174,7 @@ def _of_value(value: Any, path: str) -> Iterator[tuple[str, str]]:
     elif isinstance(loaded, Sequence) and not isinstance(loaded, str):
         previous = ""
         for item in loaded:
-            # A flag and its value may be two items of a list.
+            # Two successive items of a list may be a flag and its value.
             is_value = isinstance(item, str) and previous.startswith("-")
             yield from _of_value(item, _join(path, previous) if is_value else path)
             previous = item if isinstance(item, str) and "=" not in item else ""

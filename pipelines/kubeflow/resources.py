@@ -79,7 +79,7 @@ class Volume:
 
     Attributes:
         claim: Name of the PersistentVolumeClaim.
-        mount_path: Folder of the volume in the containers.
+        mount_path: Folder in the containers at which the volume is mounted.
     """
 
     claim: str = "penstock"
@@ -99,8 +99,8 @@ class MySqlSecret:
 
     Attributes:
         name: Name of the secret.
-        user_key: Key of the user name.
-        password_key: Key of the password.
+        user_key: Key of the user name in the secret.
+        password_key: Key of the password in the secret.
         tls_name: Secret with `ca.crt` and, if the server requires a client certificate, `tls.crt`
             and `tls.key`; None connects without encryption.
     """

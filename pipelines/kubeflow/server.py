@@ -50,7 +50,7 @@ def connect(host: str, namespace: str | None) -> kfp.Client:
     credentials = _RenewedToken() if read_token() else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # kfp warns at every start that it needs a v2 server
-        # The client treats the namespace `kubeflow` as no namespace.
+        # To kfp's client, the namespace `kubeflow` means that no namespace was given.
         return kfp.Client(host=host, namespace=namespace or "kubeflow", credentials=credentials)
 
 

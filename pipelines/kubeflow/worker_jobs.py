@@ -4,9 +4,9 @@
     workers       run the node's executor on the invocation that the node writes below the pipeline
                   root; the chief writes TFX's executor output there, as TFX's remote executors do
 
-The node's pod owns the JobSet (made by `pod.worker_job`), so Kubernetes deletes it with the pod. A
-failed pod, for example an evicted one, is not deleted; so the JobSet has the same name in each
-attempt of a run, and the next attempt deletes the old JobSet.
+The node's pod owns the JobSet (made by `pod.worker_job`), so Kubernetes deletes it with the pod.
+But a failed pod, for example an evicted one, is not deleted, and its JobSet stays. So the next
+attempt of the run deletes the old JobSet, which it finds because all attempts use the same name.
 """
 
 import copy
@@ -205,7 +205,8 @@ class WorkerJobs:
 
 
 def _job_name(execution_info: data_types.ExecutionInfo) -> str:
-    # Each attempt has its own execution, but all attempts of a run need the same job name.
+    # The path without the id of the execution, which differs between the attempts of a run; all of
+    # them need the same job name.
     tries = posixpath.dirname(posixpath.dirname(execution_info.execution_output_uri))
     key = f"{tries} {execution_info.pipeline_run_id}"
     # The names of the JobSet's pods begin with this name and may have at most 63 characters.
@@ -233,7 +234,7 @@ def _owned(
     }
     body["metadata"] = {**body.get("metadata", {}), "name": name, "ownerReferences": [reference]}
     spec = _job_of(body)["template"]["spec"]
-    # The workers need the account of the runs, which has the rights to the bucket.
+    # The workers get the account of the node's pod, for example for its rights to a bucket.
     spec["serviceAccountName"] = owner.spec.service_account_name
     port = spec["containers"][0]["ports"][0]["containerPort"]
     # The host names that JobSet's headless service assigns.

@@ -62,7 +62,7 @@ def run_locally(
 
 
 class _WatchedRunner(LocalDagRunner):
-    """TFX's runner that cleans up after killed runs and reports the progress of each node."""
+    """LocalDagRunner that also cleans up after killed runs and reports each node's progress."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ def metadata_file(connection: Any) -> Path:
 
 
 def _check_store(file: Path, pipeline: Pipeline) -> None:
-    """Checks that the metadata store is whole and writable, or that there are no outputs yet.
+    """Checks that the metadata store is whole and writable; without one, that no outputs exist.
 
     Without this check, TFX would retry for five minutes, or create a new store and mix its outputs
     with those of the old store.

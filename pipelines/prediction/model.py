@@ -32,7 +32,7 @@ _LEAST_SHARE = 0.001  # share of the largest effect; smaller effects are left ou
 
 @dataclass(frozen=True)
 class PushedModel:
-    """A SavedModel with a signature of columns or of images.
+    """A SavedModel with a signature that takes columns or images.
 
     Attributes:
         columns: Kind of each column of the signature, by its name in the signature.

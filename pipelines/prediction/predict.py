@@ -190,7 +190,7 @@ def _slices(source: Source, size: int) -> Iterator[pa.Table]:
 
 
 def _tensor(column: pa.ChunkedArray, kind: FeatureKind, *, is_list: bool = False) -> Any:
-    """Returns a tensor [rows], or [rows, longest] for lists; nulls become the missing value."""
+    """Returns a tensor [rows], or [rows, longest] for lists; nulls become values of `_MISSING`."""
     import tensorflow as tf
 
     if pa.types.is_list(column.type):

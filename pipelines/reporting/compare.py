@@ -126,7 +126,7 @@ def _lineage_changes(runs: Sequence[Report]) -> Iterator[Change]:
     yield from _between("source", places)
     yield from _between("version", [one.versions for one in lineages])
     for node in _names(one.options for one in lineages):
-        # A node that did not run in one of the runs has no options there; this is not a change.
+        # A node that did not run in one of the runs has no options there, so it is not compared.
         options = [_flat(one.options.get(node, {})) for one in lineages]
         if all(options):
             yield from _between(node, options)

@@ -26,9 +26,9 @@ from penstock.pipelines.reporting.numbers import compact, percent
 MOST_READ = 20_000
 _SAMPLES = 10
 _PREVIEW_ROWS = 6  # the page shows each row as a column of a table
-# Maximum number of columns shown of a wide table.
+# Maximum number of columns of a table that are shown.
 _MOST_COLUMNS = 60
-# Maximum number of values shown of a domain of texts.
+# Maximum number of values of a text domain that are shown.
 _SHOWN_VALUES = 8
 # A quarantined row as `QuarantineWriter` writes it, with `raw` decoded.
 Rejected = dict[str, Any]

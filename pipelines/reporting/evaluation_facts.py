@@ -85,7 +85,7 @@ class EvaluationFacts:
 
     Attributes:
         confusion: Confusion matrix of the first output that has one.
-        closer: Error analysis of each target; empty if TFMA's own Evaluator ran.
+        closer: Error analysis of each target; empty if TFX's own Evaluator ran.
     """
 
     result: Evaluation
@@ -132,7 +132,7 @@ def _confusion(result: Evaluation, words: Sequence[str]) -> ConfusionFacts | Non
 
 
 def gather_closer(uri: str, classes: Mapping[str, Sequence[str]]) -> list[CloserFacts]:
-    """Returns the error analysis of each target; empty if TFMA's own Evaluator ran.
+    """Returns the error analysis of each target; empty if TFX's own Evaluator ran.
 
     `classes` maps a target to the names of its classes, by class number, if they are known.
     """

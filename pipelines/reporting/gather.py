@@ -35,7 +35,7 @@ Facts = TypeVar("Facts")
 
 @dataclass(frozen=True)
 class Report:
-    """Facts of a run; a field is None if its node did not run or its artifact cannot be read.
+    """Facts of a run; a field is None or empty if its node did not run or left nothing readable.
 
     Attributes:
         missing: Artifacts that exist but cannot be read, one line each.

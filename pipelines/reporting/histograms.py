@@ -15,7 +15,7 @@ _NEARLY_ALL = 0.8
 
 @dataclass(frozen=True)
 class Bar:
-    """A category or range as text, and its count, which is a fraction if it was interpolated."""
+    """A category or range as text, and its count; `rebin` interpolates, so it may be fractional."""
 
     label: str
     count: float
@@ -48,7 +48,7 @@ class Histogram:
 
     @property
     def middle(self) -> tuple[float, float]:
-        """Range from the first to the ninth decile, which the bins divide if there is a tail."""
+        """Range from the first to the ninth decile; `common_bins` divides it if there is a tail."""
         return self.deciles[0].high, self.deciles[-1].low
 
 

@@ -24,7 +24,7 @@ from penstock.pipelines.reporting.artifact_files import (
 )
 from penstock.pipelines.reporting.histograms import Bar
 
-# Maximum number of images read from each split; reading them takes 0.5 s if they have 85 KB each.
+# Maximum number of images read from each split; reading them takes 0.5 s if each has 85 KB.
 MOST_READ = 2_000
 _SAMPLES = 24
 _KEPT = 8 * _SAMPLES

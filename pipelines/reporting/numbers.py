@@ -21,7 +21,8 @@ def compact(value: float | None) -> str:
 def metric(value: float | None, name: str) -> str:
     """Formats a metric with four decimals, such as `0.9010`; "" for None and NaN.
 
-    Counts, and numbers of at least 10,000 or closer to 0 than 0.0001, are formatted by `compact`.
+    Counts, speeds, and numbers of at least 10,000 or closer to 0 than 0.0001 are formatted by
+    `compact`.
     """
     if value is None or math.isnan(value):
         return ""

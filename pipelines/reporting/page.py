@@ -66,7 +66,7 @@ def _environment() -> jinja2.Environment:
     environment.filters.update(
         loss=loss_text,
         plain="{:g}".format,
-        n=lambda names: [(name, "n") for name in names],  # titles of number columns
+        n=lambda names: [(name, "n") for name in names],  # titles of columns of numbers
         breaks=_breaks,
         bytes=human_bytes,
         clock=lambda seconds: time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds)),

@@ -127,7 +127,7 @@ def group_plot(key: str, feature: str, groups: Sequence[Mapping[str, Any]]) -> M
     """Plots the mean label and mean prediction of each group of rows.
 
     The name of a group is a text, a number, or the ends of a range of numbers. A line joins the
-    groups of numbers.
+    points of all groups except those with a text as name.
     """
     with _axes(feature, inches=(4.4, 3.0)) as (figure, axes):
         at = range(len(groups))

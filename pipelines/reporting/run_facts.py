@@ -29,9 +29,10 @@ _NOTHING = (None, "", "null", "{}", "[]")
 
 @dataclass(frozen=True)
 class NodeFacts(NodeRun):
-    """A node of the run in its last attempt, without empty options.
+    """The last attempt of a node in the run; `options` has no empty values.
 
-    Without an attempt, its state is `not reached` if another node did not finish, else `skipped`.
+    The state of a node without attempts is `not reached` if another node did not finish, else
+    `skipped`.
 
     Attributes:
         tries: Number of attempts.

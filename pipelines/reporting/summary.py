@@ -26,7 +26,7 @@ from penstock.pipelines.runs.run_record import (
 from penstock.pipelines.terminal.tables import as_html, console, print_table
 
 _BARS = "▁▂▃▄▅▆▇█"
-_INDENT = 12  # column at which a line's text begins, after its name
+_INDENT = 12  # width of the left column, which contains names
 _WIDTH = 100
 _WORST_SLICES = 3
 

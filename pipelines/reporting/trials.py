@@ -13,7 +13,7 @@ from penstock.pipelines.runs.run_record import RunRecord
 
 @dataclass(frozen=True)
 class Trials:
-    """The finished trials."""
+    """The finished trials of a Tuner."""
 
     objective: str  # `score` if a user's own `tuner_fn` chose the objective
     rows: Sequence[Mapping[str, Any]]  # `trial_id`, `score`, hyperparameters; best first

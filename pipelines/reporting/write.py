@@ -31,7 +31,7 @@ def write_page(page: str, out: Path) -> None:
 def report_run(
     store: Any, pipeline: Any, config: Any, metadata: Path, *, since: float, error: str = ""
 ) -> tuple[Report | None, str]:
-    """Writes note and report of the run that this process began at `since`.
+    """Writes note and report of the run that this process began at the time `since` or later.
 
     The note goes into the metadata store, the report into the folder of `metadata`.
 

@@ -32,7 +32,7 @@ def executions_of(
         constants.NODE_CONTEXT_TYPE_NAME,
     ),
 ) -> list[metadata_store_pb2.Execution]:
-    """Returns the executions in all the node's contexts of the given types, oldest first."""
+    """Returns executions that are in every context of the node of these types, oldest first."""
     # The executions are filtered in Python because MLMD 1.21 has no filter queries.
     by_context = []
     for spec in node.contexts.contexts:
@@ -108,10 +108,10 @@ def _remove_leftovers(
     )
     for artifact in (a for artifacts in outputs.values() for a in artifacts if not a.is_external):
         if not _is_live(handle, artifact.uri):
-            # A value artifact is a file in the execution's folder.
+            # The URI of a value artifact is a file in a folder of its own.
             is_value = isinstance(artifact, ValueArtifact)
             _remove(posixpath.dirname(artifact.uri) if is_value else artifact.uri)
-    # This folder also contains the executor's temporary folder.
+    # This folder contains the executor's temporary folder, among others.
     _remove(f"{node_dir}/.system/executor_execution/{execution_id}")
 
 

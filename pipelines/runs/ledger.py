@@ -30,7 +30,7 @@ class NodeRows:
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """Number of rows of a split in a node's output, and why the node read more or fewer rows."""
+    """Number of rows of a split in a node's output, and the split's entry in `NodeRows.reasons`."""
 
     split: str
     node: str

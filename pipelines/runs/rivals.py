@@ -64,7 +64,7 @@ class Beaten:
         return name not in losses or self.model < losses[name]
 
     def against(self, name: str) -> str:
-        """Returns `beside` if losses differ by at most 2 standard errors.
+        """Returns `beside` if the model's and the rival's loss differ by at most 2 standard errors.
 
         Otherwise returns `ahead of` or `behind`.
         """

@@ -157,7 +157,7 @@ class _Count(NamedTuple):
     Attributes:
         if_none: Reason in the ledger if the rows cannot be counted.
         option: Option that lists the splits the node reads; empty if it reads all.
-        split: The only split that the node reads if the option is not set.
+        split: The split that the node reads if the option is not set; empty if it reads all.
     """
 
     rows: Callable[[str], dict[str, int]]

@@ -42,7 +42,7 @@ class RunNote:
     """Note of a run: its command quoted for a shell, its options, the upstream nodes of each node.
 
     `code` is the git commit of the working directory, followed by `-dirty` if there were changes;
-    the empty string outside git.
+    it is empty outside a git repository.
     """
 
     command: str = ""

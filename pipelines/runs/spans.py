@@ -17,7 +17,7 @@ def parse_spans(text: str) -> range:
     """Parses spans such as `5`, `3..7` or `2026-01-03..2026-01-09`; dates become days since 1970.
 
     Raises:
-        UsageError: The text has another form, or the last span is before the first.
+        UsageError: The text has none of these forms, or the last span is before the first.
     """
     first, dots, last = text.partition("..")
     try:
@@ -71,7 +71,7 @@ def run_spans(
     """Runs spans in order until one fails; skips finished spans if there are several spans.
 
     `finished` returns the id of a finished run of a span, or "" if there is none. If runs are
-    `chained`, no span is skipped after one that ran.
+    `chained`, every span after one that ran also runs, even if it is finished.
     """
     redo = is_one = len(spans) == 1
     for span in spans:

@@ -30,8 +30,8 @@ _LOOKED_AT_FILES = 10_000
 _MIN_SIDE, _MAX_SIDE = 8, 96
 # NaN and infinity in a table count as missing.
 _NO_NAN = {"non_finite": "null"}
-# With fewer present values than this, a split may get none of them, so the schema does not require
-# the column.
+# If fewer rows than this have a value in a column, a split may get none of these rows, so the
+# schema does not require the column.
 _MIN_PRESENT = 20
 _MAX_LIST = 2**31 - 1  # any maximum above 1 means a list of any length
 

@@ -14,13 +14,14 @@ from penstock.pipelines.starter.look import ImagesLook, TableLook
 
 _TRAIN_SHARE = 2 / 3
 _CACHED_ROWS, _CACHED_IMAGE_BYTES = 1_000_000, 1 << 30
-# Maximum number of steps of a first run, unless one epoch has more: minutes on a few cores.
+# Maximum number of steps of a first run, unless one epoch has more; a run of so many steps takes
+# minutes on a few cores.
 _MAX_STEPS_TABLE, _MAX_STEPS_IMAGES = 20_000, 3_000
 _EPOCHS = 30
 # On small data an epoch is several passes, because the evaluation after each epoch costs time.
 _MIN_STEPS_PER_EPOCH = 20
-# Maximum of the AUC threshold. The threshold is 0.5, the AUC of a constant, plus an error that is
-# large for few rows; a useful model has over 0.6.
+# Maximum of the AUC threshold. The threshold is 0.5, the AUC of a constant, plus two standard
+# errors, which are large for few rows; a useful model has an AUC over 0.6.
 _MAX_CHANCE_AUC = 0.6
 _MAX_SLICE_VALUES, _MAX_SLICES = 12, 2
 
@@ -30,7 +31,7 @@ class Plan:
     """Numbers and texts of a starter's config."""
 
     summary: str
-    # Estimated number; rows without a target are left out
+    # Estimated number of training rows, without the rows that lack a target
     train_rows: int
     batch_size: int
     steps_per_epoch: int
@@ -125,7 +126,7 @@ def plan_images(look: ImagesLook, data_name: str) -> Plan:
 
 
 def example_request(look: TableLook | ImagesLook) -> dict[str, object]:
-    """Returns a TF Serving REST request with the most frequent values, or `...` as an image."""
+    """Returns a TF Serving REST request with the most frequent values, or `...` for an image."""
     from penstock.components.trainer.served_columns import SERVE_COLUMNS, SERVE_IMAGES, column_name
 
     if isinstance(look, ImagesLook):

@@ -219,7 +219,7 @@ def _frequent(look: ColumnLook) -> int:
 
 
 def _tokens(look: ColumnLook) -> list[str]:
-    """Returns a few texts without a digit, such as `.`, if all other values are numbers."""
+    """Returns the few texts without a digit, such as `.`, in a column of numbers; else none."""
     texts = look.texts[:_LOOKED_AT_TEXTS] if look.is_text else []
     others = [text for text in texts if not _NUMBER.fullmatch(text)]
     are_few = len(others) <= min(_MOST_TOKENS, 0.1 * look.distinct)

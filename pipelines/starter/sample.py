@@ -41,7 +41,7 @@ def _taxi_trips() -> Path:
 
 
 def _write_customers(path: Path) -> None:
-    """Writes customers, of whom those with few months and a basic plan churn more often."""
+    """Writes a table of customers; those with few months and a basic plan churn more often."""
     rng = np.random.default_rng(0)
     months, pro = rng.integers(1, 60, _CUSTOMERS), rng.random(_CUSTOMERS) < 0.4
     churned = rng.random(_CUSTOMERS) < 0.9 / (1 + np.exp(months / 8 - 2 + pro))

@@ -4,7 +4,7 @@
 
 On two cores of a virtual machine, with TFX 1.16 on Python 3.10, a run takes 26 s, 5 s of which are
 imports. It reaches an accuracy of 0.90 and an AUC of 0.95 on the evaluation split. TFX's own
-example takes 65 s there, and reaches an accuracy of 0.83 after as many examples.
+example takes 65 s there, and reaches an accuracy of 0.83 after about as many training examples.
 """
 
 import importlib.util

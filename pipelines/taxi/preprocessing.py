@@ -1,8 +1,8 @@
 """Turns raw trips into model inputs: the `preprocessing_fn` of Transform and of serving.
 
-Numeric columns of a kind are stacked before analysis, because an analyzer of three columns costs as
-much as an analyzer of one column. The graph, which TensorFlow Transform traces many times, also
-stays small.
+Numeric columns with the same transformation are stacked before analysis, because an analyzer of
+three columns costs as much as an analyzer of one column. The graph, which TensorFlow Transform
+traces many times, also stays small.
 """
 
 from collections.abc import Mapping

@@ -57,7 +57,7 @@ def noise_to_log() -> Iterator[Noise]:
         os.dup2(stderr, 2)
         os.close(stdout)
         os.close(stderr)
-        with suppress(OSError):  # closed, or a file on a full disk
+        with suppress(OSError):  # the screen is closed, or a file on a full disk
             noise.screen.close()
         if not noise.is_kept:
             noise.log.unlink()

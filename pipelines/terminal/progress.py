@@ -23,8 +23,8 @@ OnProgress = Callable[[int, int | None], None]
 class Progress:
     """Receiver of the events of a run; a context manager for the duration of the run.
 
-    This class prints a line after each node, every 30 seconds and after each epoch, for logs and
-    pipes; without a screen it prints nothing.
+    This class prints lines, for logs and pipes: after each node, after each epoch, and every 30
+    seconds. Without a `screen` it prints nothing.
     """
 
     _screen: TextIO | None = None
@@ -70,7 +70,7 @@ class Progress:
 
 
 def make_progress(screen: TextIO, title: str, *, quiet: bool = False) -> Progress:
-    """Returns a live table on a terminal, or else lines; if `quiet`, it shows nothing."""
+    """Returns a receiver that shows a live table on a terminal, else lines; nothing if `quiet`."""
     if quiet:
         return Progress()
     on_screen = console(file=screen, soft_wrap=False)

@@ -118,7 +118,7 @@ class ReadOut:
 
     @property
     def errors(self):
-        """The rejected rows, worded as errors of strict mode, without the folder."""
+        """Messages of the rejected rows, as strict mode raises them, without the file's folder."""
         return [str(row).rsplit("/", 1)[-1] for row in self.rejected]
 
 

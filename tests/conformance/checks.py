@@ -56,7 +56,7 @@ def overlays_are_accepted(cluster: Cluster) -> str:
 
 
 def restricted_and_quota_refuse(cluster: Cluster) -> str:
-    """The overlay `rwx` admits our pods in its namespace, and refuses unsafe or too large pods."""
+    """The overlay `rwx` admits a run's pod to its namespace, but no unsafe or too large pods."""
     cluster.install("rwx", namespace=_TENANT)
     safe = {
         "allowPrivilegeEscalation": False,
@@ -110,7 +110,7 @@ def restricted_and_quota_refuse(cluster: Cluster) -> str:
 
 
 def accounts_may_only_what_they_need(cluster: Cluster) -> str:
-    """The accounts of the overlay `rwx` have rights that their pods need, and lack others."""
+    """The service accounts of `rwx` have rights that their pods need, and lack other rights."""
     runner = f"system:serviceaccount:{_TENANT}:penstock-runner"
     own = f"system:serviceaccount:{_TENANT}:penstock"
     allowed = [

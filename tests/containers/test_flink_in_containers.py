@@ -139,7 +139,7 @@ class Flink:
 def job_server_java():
     """The Java command of Beam's job server, which sends the jars in `-cp` with each job.
 
-    Together, all jars would be 150 MB, and the cluster already has them. Jars that do not refer to
+    All jars together are 150 MB, and the task managers already have them. Jars that do not refer to
     Flink's or the runner's own jars go to the boot class path, which is not sent, so 11 MB remain.
     """
     seen = {jar for name in ("flink-*", "beam-runners-flink-*") for jar in JARS.glob(name)}

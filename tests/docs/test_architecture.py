@@ -1,4 +1,4 @@
-"""docs/architecture.md follows a row and an image through few files, and all of them exist."""
+"""The files through which docs/architecture.md follows a row and an image are few, and exist."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The tutorial of the loop, word for word, and the gate of docs/loop.md in a package of `init`."""
+"""docs/tutorials/loop.md word for word; the gate of docs/loop.md in a `penstock init` package."""
 
 import json
 import os

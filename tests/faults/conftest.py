@@ -64,7 +64,7 @@ def tree():
 
 @pytest.fixture(scope="session")
 def small_taxi(tmp_path_factory, taxi_csv):
-    """A function of a root that returns the command of a taxi run: 3,000 trips, 40 steps."""
+    """A function that takes a run's root; returns a taxi command for 3,000 trips and 40 steps."""
     data = tmp_path_factory.mktemp("trips") / "trips.csv"
     data.write_text("".join(taxi_csv.read_text().splitlines(keepends=True)[:3001]))
     sets = (

@@ -1,11 +1,12 @@
 """Runs `penstock` and sends it a signal just before it renames a file, or inside a node.
 
-The environment variable INTERRUPT is a JSON object. `watch` is the kind of places that count:
-`renames` or `nodes`. `log` is a file that gets a line for each place. `place` is the place at which
-to send a signal: its number (from 1) or its line. `signal` is the name of the signal. `after` is
-the number of seconds by which the signal is delayed, but not beyond the end of the call at that
-place. `script` is the script to run instead of `penstock`. `exchange` says whether the file system
-can exchange two folders in one step.
+The environment variable INTERRUPT is a JSON object. `watch` says which calls are places for a
+signal: `renames` or `nodes` (with the beginnings of epochs). `log` is a file to which the process
+adds a line at each place that it reaches. `place` is the place at which to send a signal: its
+number (from 1) or its line in `log`. `signal` is the name of the signal. `after` is the number of
+seconds by which the signal is delayed; if the call at that place ends earlier, the signal is sent
+at its end. `script` is the script to run instead of `penstock`. `exchange` says whether the file
+system can exchange two folders in one step.
 """
 
 import json

@@ -18,7 +18,7 @@ SOURCE = Path(__file__).with_name("other_clock.c")
 
 @pytest.fixture(scope="module")
 def under_clock(tmp_path_factory):
-    """A function that runs `penstock` with a clock that is some days ahead, or behind if < 0."""
+    """A function that runs `penstock` with a clock that is `days` ahead, or behind if negative."""
     library = tmp_path_factory.mktemp("clock") / "other_clock.so"
     subprocess.run(
         ["cc", "-shared", "-fPIC", "-O1", "-o", library, SOURCE, "-ldl"], check=True, timeout=300

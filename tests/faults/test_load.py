@@ -130,8 +130,8 @@ def test_ten_epochs_take_no_more_memory_than_two(tmp_path):
         text=True,
         check=False,
         cwd=Path(__file__).parents[2],
-        # With more arenas, it takes ten epochs until each of TensorFlow's threads has filled its
-        # own heap.
+        # With more arenas of malloc, memory would grow for ten epochs, until each of TensorFlow's
+        # threads has filled its own arena.
         env={**os.environ, "MALLOC_ARENA_MAX": "2"},
     )
     assert done.returncode == 0, done.stderr[-2000:]

@@ -102,7 +102,7 @@ def render():
 
 
 def rendered(folder, inherited=()):
-    """The objects of a kustomization; a component starts from the `inherited` objects."""
+    """The objects of a kustomization; a Component changes the `inherited` objects."""
     plan = yaml.safe_load((folder / "kustomization.yaml").read_text())
     unknown = plan.keys() - KEYS
     assert not unknown, f"{folder}: this renderer knows no {unknown}"

@@ -20,7 +20,7 @@ from tests.k8s.conftest import PAGES, snippet
 
 K8S = Path(__file__).parents[2] / "k8s"
 OVERLAYS = ("gpu", "profile", "rwx", "single-node")
-# Overlays for a namespace that others use too.
+# Overlays for a namespace that is shared with other users.
 SHARED = ("profile", "single-node")
 RUNS = {"pipelines.kubeflow.org/v2_component": "true"}
 
@@ -110,7 +110,7 @@ def test_flink_cluster_fits_the_engine_options():
     beside = flink["taskManager"]["podTemplate"]["spec"]
     main, pool = beside["containers"]
     # The securityContext of this container is in the podTemplate of all pods. So the operator must
-    # merge the containers of that podTemplate with those of the task managers' by name.
+    # merge its containers with those of the task managers' podTemplate by name.
     assert main.keys() == {"name", "env", "volumeMounts"}
     by_name = "kubernetes.operator.pod-template.merge-arrays-by-name"
     assert flink["flinkConfiguration"][by_name] == "true"
@@ -177,7 +177,7 @@ def test_dns_is_reachable_where_it_is_local_to_the_node(overlays):
 
 
 def users_own(render, tmp_path, **changes):
-    """The objects of a kustomization that is in the same folder as a link to the repository."""
+    """The objects of a user's kustomization, in whose folder `penstock` links to the repository."""
     (tmp_path / "penstock").symlink_to(K8S.parent)
     kind = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
     (tmp_path / "kustomization.yaml").write_text(yaml.dump({**kind, **changes}))
@@ -185,7 +185,7 @@ def users_own(render, tmp_path, **changes):
 
 
 def test_egress_of_runs_is_limited_to_what_they_use(overlays, render, tmp_path):
-    """Runs reach DNS, KFP, and the Kubernetes API in private networks.
+    """Runs reach DNS, KFP and, in private networks, the Kubernetes API.
 
     They reach the internet only with the kustomize component `internet`.
     """
@@ -231,7 +231,7 @@ def test_prune_job_runs_an_existing_command():
     command, *arguments = container["command"]
     assert command == "penstock"
     done = CliRunner().invoke(app, arguments, env=dict.fromkeys(names, ""))
-    # The command runs up to the login, for which the environment has no user or password.
+    # The command fails only at the login, because the environment has no user and password.
     assert str(done.exception).startswith(f"set {MYSQL_USER} in the environment to log in to mysql")
 
 
@@ -307,8 +307,9 @@ def test_workflow_defaults_set_what_kfp_has_no_field_for():
     """Pipelines 2.17's kubernetes_executor_config.proto lacks these fields; Argo has all of them.
 
     The names are those of WorkflowSpec, TTLStrategy and RetryStrategy in `workflow_types.go` of
-    argo-workflows v4.1. A strategic merge (`workflow/util/merge.go` MergeTo) keeps KFP's own
-    securityContext (runAsNonRoot, seccompProfile; argocompiler/argo.go).
+    argo-workflows v4.1. Argo merges the defaults strategically (MergeTo in
+    `workflow/util/merge.go`), so the securityContext that KFP sets remains (runAsNonRoot,
+    seccompProfile; argocompiler/argo.go).
     """
     patch = yaml.safe_load((K8S / "kfp/workflow-defaults.yaml").read_text())
     spec = yaml.safe_load(patch["data"]["workflowDefaults"])["spec"]
@@ -323,15 +324,15 @@ def test_workflow_defaults_set_what_kfp_has_no_field_for():
     named = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": pod}
     for one in (priority, named):
         kubernetes_validate.validate(one, "1.33", strict=True)
-    # In Argo's `operator.go` (processNodeRetries), the policy OnError leaves out failures, and the
-    # policy OnFailure leaves out errors. Without the expression, a DAG, which has no message, would
-    # retry everything in it, at three levels of a compiled run.
+    # In Argo's `operator.go` (processNodeRetries), the policy OnError does not retry failures, and
+    # OnFailure does not retry errors. A DAG that failed has no message: without the expression, it
+    # would retry all its tasks, at each of the three levels of DAGs in a compiled run.
     retry = spec["templateDefaults"]["retryStrategy"]
     assert (retry["retryPolicy"], retry["expression"]) == ("Always", 'lastRetry.message != ""')
 
 
 def test_overlays_of_shared_namespaces_bind_pods_of_runs_only(overlays):
-    """Notebooks, serving and runs of others in the namespace keep their network and resources."""
+    """Others' notebooks, model servers and runs in the namespace are not restricted."""
     server, clients = (
         {"app.kubernetes.io/name": "penstock-mysql"},
         {"penstock/mysql-client": "true"},

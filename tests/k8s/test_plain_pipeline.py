@@ -45,7 +45,7 @@ def run_as_kfp(compiled, penstock):
 
 
 def fill_in(compiled, name, artifacts, out, parameters):
-    """The JSON that KFP's launcher writes in place of {{$}}."""
+    """The JSON with which KFP's launcher replaces {{$}} in a container's arguments."""
     inputs = compiled["root"]["dag"]["tasks"][name]["inputs"].get("parameters", {})
     constants = {key: one["runtimeValue"] for key, one in inputs.items() if "runtimeValue" in one}
     given = {key: one["constant"] for key, one in constants.items()}

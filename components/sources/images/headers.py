@@ -79,7 +79,7 @@ class Probe(NamedTuple):
     width: int
     height: int
     channels: int  # 1 (gray) or 3, as in TensorFlow's decoders; 0 if not `is_plain`
-    is_plain: bool  # Whether the layout `bytes` stores the file unchanged
+    is_plain: bool  # Whether `layout='bytes'` stores the file unchanged
 
 
 def probe(data: bytes, path: str, options: Images) -> Probe:
@@ -146,7 +146,8 @@ def opened(data: bytes, kind: str) -> Iterator["Image"]:
     except (UnfitFileError, MemoryError):
         raise
     except Exception as error:  # Pillow's plugins raise a dozen types of errors.
-        is_unknown = isinstance(error, UnidentifiedImageError)  # Its text has a memory address.
+        # The text of this error type contains a memory address.
+        is_unknown = isinstance(error, UnidentifiedImageError)
         reason = "its header cannot be read" if is_unknown else short_error(error, 120)
         raise UnfitFileError(f"damaged {kind} ({reason}); copy or write it again") from error
 

@@ -55,7 +55,7 @@ class LabelTable:
     path: str
     columns: tuple[Column, ...]
     rows: pa.RecordBatch
-    first_class: int = 0  # Number of the first class, if no row has class 0: 1 for MATLAB.
+    first_class: int = 0  # Lowest class number, unless a row has class 0; 1 for MATLAB
 
     def place(self, row: int) -> str:
         return f"{self.path}: row {row + 1}"
@@ -120,8 +120,8 @@ def _stem(name: str) -> str:
     return os.path.splitext(os.path.basename(name))[0]
 
 
-# Rules as (description, function from an image's path to its key, function from the name in a row
-# to the row's key).
+# Rules by which a row names an image: description, function from an image's path to a key, and
+# function from the name in a row to a key. The row names the image whose key equals its own.
 _RULES: tuple[tuple[str, Callable[[str], str], Callable[[str], str]], ...] = (
     ("their path", str, str),
     ("their name", os.path.basename, os.path.basename),
@@ -313,7 +313,10 @@ def _typed(rows: list[Mapping[str, object]], path: str, first_class: int = 0) ->
 
 
 def find_columns(table: LabelTable, options: Images) -> LabelColumns:
-    """Returns the role of each column; a class column of texts counts as the text column."""
+    """Returns the role of each column.
+
+    If the class column holds texts, it becomes the text column, unless `text_column` names another.
+    """
     kinds = {column.name: column.kind for column in table.columns if not column.is_list}
     for option in ("file_column", "label_column", "text_column"):
         wanted = getattr(options, option)

@@ -70,7 +70,7 @@ def _plain(value: Any) -> object:
         value = value.item()
     if isinstance(value, (list, np.ndarray)):
         return [_plain(one) for one in value] if len(value) else None
-    if isinstance(value, np.str_):  # one of several texts, padded to the same length
+    if isinstance(value, np.str_):  # MATLAB pads the texts of an array to one length.
         return str(value).rstrip()
     plain = value.item() if isinstance(value, np.generic) else value
     whole = isinstance(plain, float) and plain.is_integer() and abs(plain) < 2**53

@@ -6,7 +6,7 @@ id. The events are CloudEvents, which a collector stores as JSON lines, or KServ
 JSON or (as of KServe 0.17) Parquet.
 
 A body is JSON of TensorFlow Serving's REST API (KServe's protocol V1) or of the open inference
-protocol (V2). From a PredictionLog, it is a dict as in the columnar form of V1, with a NumPy array
+protocol (V2). A PredictionLog's body becomes a dict in the columnar form of V1, with a NumPy array
 for each tensor. In the rows, a missing value is None; in requests, it is one of the markers that
 the serving signature `serve_columns` expects, such as NaN.
 """

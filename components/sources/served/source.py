@@ -79,7 +79,7 @@ def open_requests(inputs: Sequence[str], options: Requests, spread: Spread) -> S
 
 
 def _labelled(rows: Iterator[Row], options: Requests, labelled: Counter[bool]) -> Iterator[Row]:
-    """Yields rows with the columns of the label that has the same key.
+    """Yields the rows; each gets the columns of the label with the same key, if there is one.
 
     Counts rows with a label in `labelled[True]`, and rows without one in `labelled[False]`.
     """

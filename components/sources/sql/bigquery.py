@@ -34,7 +34,7 @@ class BigQueryDatabase(Database):
 
     def checked(self, query: TextClause, connection: Connection) -> Executable:
         del connection
-        return as_subquery(query)  # A separate check would be billed too.
+        return as_subquery(query)  # A query that only checks would be billed, too.
 
     def features(self, description: Sequence[Any], connection: Connection) -> list[Feature]:
         """Returns the types of a query's columns.

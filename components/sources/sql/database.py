@@ -33,8 +33,9 @@ PASSWORD_VARIABLE = "PENSTOCK_SQL_PASSWORD"
 HOW_TO_LOG_IN = f"set {PASSWORD_VARIABLE} or a `credentials_file` instead"
 # Driver that the extra `sql` installs, by the scheme of an address without a driver.
 _DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
-# Semicolons at the end of a query, and comments after them. If they contain or precede a quote,
-# they may be part of a text literal, so they are kept, and the database accepts or refuses them.
+# Semicolons at the end of a query, and comments after them. The pattern does not match them if
+# they contain or precede a quote, because they may be part of a text literal; the database then
+# accepts or refuses them.
 _END = re.compile(r"""(?:;(?:\s|--[^\n'"`$]*(?:\n|\Z)|/\*[^'"`$*]*\*/)*)*\s*\Z""")
 
 Feature = tuple[FeatureKind | None, bool]
@@ -191,7 +192,7 @@ class SqliteDatabase(Database):
                 f"{url}: expected a path: sqlite:///trips.db, sqlite:////data/trips.db"
             )
         self.path = url.database
-        look(self.path)  # raises clearer errors than SQLite
+        look(self.path)  # Its errors are clearer than SQLite's.
         options = {**url.query, "mode": "ro", "uri": "true"}
         name = "file:" + quote(os.path.abspath(self.path))
         super().__init__(url.set(database=name, query=options), credentials_file)

@@ -45,7 +45,7 @@ class RowBlock:
     offset: int  # Offset in the file at which `data` begins
     data: bytes  # Bytes of the rows, including line ends
     ends: np.ndarray  # int64 [rows], including blank rows: index after each row in `data`
-    quoted: bool = False  # Whether `data` may have a quote, and rows of several lines
+    quoted: bool = False  # Whether `data` may contain quotes, so that rows may have several lines
     # For a block with one broken row: index in `data` of the unclosed quote, or 0 if the row is too
     # long. None for a block with good rows.
     broken_at: int | None = None

@@ -1,7 +1,8 @@
 """A `Source` of text files with rows, read in byte ranges that begin at row starts.
 
 Each file is scanned once, by one task, which counts rows, computes the digest, and finds places to
-cut. The result has 24 bytes per cell (8 MiB) of the file: byte, row number and line of a row start.
+cut. For each cell (8 MiB) of the file, the result takes 24 bytes: byte offset, row number and line
+number of the start of a row.
 """
 
 import codecs
@@ -41,7 +42,7 @@ from penstock.components.tfrecord.sharding import MIB
 # The scan divides each file into cells of this number of bytes. It stores the place of the first
 # row that begins in each cell.
 CELL_BYTES = 8 * MIB
-# Number of bytes read beyond a cut to find the end of its row; a longer row takes further reads.
+# Number of bytes read after a cut to find the end of the row there; a longer row takes more reads.
 _ROW_BYTES = 16 << 10
 # Maximum number of rejected rows that a scan of all files stores for error messages.
 MAX_SCAN_REJECTED = 100
@@ -134,9 +135,8 @@ class TextSource(FileSource[TextFile]):
     ) -> tuple[list[tuple[int, bytes, Any]], list[RejectedRow]]:
         """Returns number, bytes and parsed value of each good line, and the rejected lines.
 
-        `parse` gets a line, without its end (LF or CRLF), and the line's offset in the file. A
-        ValueError that it raises has as arguments the reason and, if a column is at fault, the
-        column.
+        `parse` gets a line, without its end (LF or CRLF), and the line's offset in the file. For a
+        line that it rejects, it raises `ValueError(reason)` or `ValueError(reason, column)`.
         """
         most, offset = self.splitter.max_row_bytes, block.offset
         found, rejected = list[tuple[int, bytes, Any]](), list[RejectedRow]()

@@ -29,7 +29,7 @@ class FeatureSample:
         self._steps = defaultdict[str, Counter[FeatureKind]](Counter)
 
     def add(self, payload: bytes) -> None:
-        """Counts one record, unless enough records were counted."""
+        """Counts the features of a record, unless `wanted` records were already counted."""
         if self._wanted <= 0:
             return
         self._wanted -= 1
@@ -139,7 +139,7 @@ class RowDecoder:
         decoder, self._decoder = self._decoder or _tfx_bsl_decoder(self._columns), None
         try:
             batch = decoder.DecodeBatch(rows)
-        except RuntimeError as error:  # The decoder, which holds part of the batch, is dropped.
+        except RuntimeError as error:  # `decoder` holds part of the batch and is not kept.
             raise DataError(f"{where}: {str(error).removeprefix('INVALID_ARGUMENT: ')}") from error
         self._decoder = decoder
         order = sorted(batch.schema.names)
@@ -198,7 +198,7 @@ def _listed(column: pa.Array) -> pa.Array:
 
 
 def _as_column(decoded: pa.RecordBatch, column: Column) -> tuple[pa.Array, dict[int, int]]:
-    """Returns a column in its type, and the number of values of each row with too many.
+    """Returns a column in its type, and the number of values in each row that has too many.
 
     An empty list counts as no value, because CsvExampleGen writes a missing value in this way.
     """

@@ -20,7 +20,7 @@ def check_application(name: str) -> None:
 
 
 class ApplicationBase(keras.layers.Layer):
-    """A network without its top, after the pixel scaling of its family.
+    """Scales pixels as a network's family requires, and applies the network without its top.
 
     Input: float [batch, height, width, 3], 0..255. Output: float [batch, features], the mean over
     all positions of the image.

@@ -28,8 +28,8 @@ Label: TypeAlias = str | Sequence[str] | None
 
 # Share of the free memory that a cache may take; the rest is left for the model and its batches.
 _MEMORY_SHARE = 0.7
-# At the end of the process, if no call came for this many seconds, threads are assumed to make no
-# more calls.
+# If tf.data's threads make no call for this many seconds at the end of the process, they are
+# assumed to make no more calls.
 _QUIET_SECONDS = 0.25
 _PATIENCE_SECONDS = 10.0
 
@@ -151,8 +151,8 @@ def first_record(
     """Parses and returns the first record, so that faults of the whole input are found early.
 
     Without rows it raises DataError, because an endless dataset without rows would loop for ever.
-    If the record cannot be parsed, `expected` completes the message "the first record ...", with
-    its `{reason}` filled in.
+    If the record cannot be parsed, the error's message has "the first record", then `expected` with
+    TensorFlow's message as its `{reason}`.
     """
     for file, compression in files.pairs:
         try:
@@ -169,7 +169,7 @@ def first_record(
 
 
 def misfit(error: tf.errors.OpError, expected: str) -> str:
-    """Returns `expected` with TensorFlow's message, without the op's name, as its `{reason}`."""
+    """Returns `expected`, in which TensorFlow's message without the op's name is the `{reason}`."""
     return expected.format(reason=" ".join(_OF_THE_OP.sub("", error.message).split()))
 
 
@@ -210,7 +210,7 @@ def interleaved(
 def parallel_map(dataset: tf.data.Dataset, function: Callable[..., Any]) -> tf.data.Dataset:
     """Maps elements in order, in as many threads as tf.data chooses.
 
-    If they were not in order, batches of the next pass would overtake batches of this one.
+    Without this order, batches of the next pass could overtake batches of this one.
     """
     return dataset.map(function, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 
@@ -221,10 +221,10 @@ def tuned(
     """Prefetches batches, within the threads and the memory that the options allow.
 
     With `has_texts`, stages run in one thread per core (at most 16) unless `ram_budget_mib` is set.
-    To tune the number of threads, tf.data would add up the lengths of all texts at each stage,
-    which takes 15 ns of CPU per text. If an element consists of several batches (`together`), it is
-    cut into them only where it is consumed, because handing each element from thread to thread
-    takes 30 us of CPU.
+    If tf.data tuned the number of threads, it would add up the lengths of all texts at each stage,
+    which takes 15 ns of CPU per text. An element with several batches (`together`) is cut into
+    batches only where it is consumed, because handing an element from thread to thread takes 30 us
+    of CPU.
     """
     tuning = tf.data.Options()
     tuning.deterministic = True
@@ -242,7 +242,7 @@ def tuned(
 
 
 def _cut(group: tuple[Any, ...], together: int) -> tf.data.Dataset:
-    """Returns the batches of a group; cuts aligned dense batches without a copy."""
+    """Returns the batches of a group; does not copy dense batches whose memory is aligned."""
     batches = tf.nest.map_structure(lambda part: _stacked(part, together), group)
     return tf.data.Dataset.from_tensor_slices(batches if len(batches) > 1 else batches[0])
 

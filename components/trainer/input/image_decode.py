@@ -33,8 +33,8 @@ class StoredImages:
 
     image: str = names.ENCODED  # name of the feature that contains the image
     channels: int = 0  # number of channels of raw pixels; 0 for files
-    # Names of the features with height and width of raw pixels. It is empty for files, and if all
-    # images have `first_size`.
+    # Names of the features with height and width of raw pixels; empty for files, and if all images
+    # have `first_size`.
     sizes: tuple[str, ...] = ()
     # (height, width) of the first image. If this is the wanted size, images of this size are not
     # resized.
@@ -116,8 +116,8 @@ def _decoded(encoded: tf.Tensor, options: ImageInputOptions) -> tf.Tensor:
             lambda: tf.image.extract_jpeg_shape(encoded)[:2],
             lambda: tf.zeros([2], tf.int32),
         )
-        # `times` is the largest factor by which both sides can be reduced and still have at least
-        # the wanted lengths. This holds for `crop` and for `stretch`.
+        # `times` is the largest whole number by which both sides can be divided without falling
+        # below the wanted lengths. This holds for `crop` and for `stretch`.
         times = tf.reduce_min(sides // [options.height, options.width])
         halvings = tf.reduce_sum(tf.cast(times >= _RATIOS[1:], tf.int32))
         image = tf.switch_case(halvings, [partial(decode, ratio) for ratio in _RATIOS])

@@ -11,9 +11,9 @@ The stages of the input for training, and what each one does:
 With `cache="memory"`, decoded images are kept, and all of them are permuted together in each pass.
 
 Unlike rows (see `rows.py`), images go from stage to stage one by one. This takes 30 us per image,
-which is little compared with 1,000 us for decoding. Blocks of images would be copied at each stage.
-Every pass yields every image exactly once and ends before the next begins. Every training batch is
-full. A seed decides the order, so a training can resume at any step.
+which is little compared with 1,000 us for decoding. In blocks, images would be copied at each
+stage. Every pass yields every image exactly once and ends before the next begins. Every training
+batch is full. A seed decides the order, so a training can resume at any step.
 """
 
 from collections.abc import Callable, Sequence

@@ -117,7 +117,7 @@ class PackedInput(Input):
         rows: int | None,
         batch_size: int,
     ) -> tf.data.Dataset:
-        """Returns batches of the rows whose numbers `numbers` returns for each element of `begins`.
+        """Returns batches of rows; `numbers` maps each element of `begins` to the rows' numbers.
 
         `rows` is the number of rows for each element, a multiple of `batch_size`. If it is None,
         the number varies, and each element yields one batch.
@@ -143,8 +143,8 @@ class PackedInput(Input):
 def _in_turn(shares: list[Passes], shards: PackedShards) -> Callable[[int, int], Numbers]:
     """Returns a function that maps a position and a count to the numbers of the rows to train on.
 
-    The position is a row's place in the order of training of one worker. In each step, rows of the
-    worker's shares follow each other.
+    The position is a row's place in the order of training of one worker. In each step, all rows of
+    the worker's first share come first, then those of the second, and so on.
     """
     orders = [RowOrder(one.order, shards.first_numbers, numpy_permutation) for one in shares]
 
@@ -188,7 +188,7 @@ def _proto(texts: pa.Array) -> Array:
     ends = np.frombuffer(offsets, np.int32, len(texts) + 1, 4 * texts.offset)
     content = memoryview(data)[ends[0] : ends[-1]] if data is not None else b""
     sizes = np.diff(ends)
-    # The varint of a size below 128 is one byte with this value.
+    # As a varint, a size below 128 is one byte, which has the size as its value.
     is_short = sizes.max(initial=0) < 128
     head = sizes.astype(np.uint8).tobytes() if is_short else b"".join(map(varint, sizes.tolist()))
     proto = tf.make_tensor_proto([], tf.string, [0])

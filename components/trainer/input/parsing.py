@@ -58,8 +58,8 @@ def padded(
 ) -> dict[str, Any]:
     """Returns the features of `records`, with the ragged ones made dense.
 
-    Batches in which all lists of such a feature are empty are padded to length 1. `defaults` maps
-    the names of dense features that are padded in the same way to the value of the padding; None
+    If all lists of a ragged feature in a batch are empty, they are padded to length 1. The dense
+    features named in `defaults` are padded in the same way, with the given value; a value of None
     means 0 or the empty string.
     """
     found, defaults = dict(features), defaults or {}

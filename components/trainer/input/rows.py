@@ -57,8 +57,8 @@ _CACHED_BLOCKS_MIXED = 64
 # parser has a fixed cost of 0.4 ms with 20 columns, a seventh of the cost of parsing 1,024 rows.
 _PARSED_ROWS = 4096
 _PARSED_BYTES = 4 * 2**20
-# Number of records that are parsed at once to find one that does not fit. With feature lists, at
-# least one of the first `_LOOKED_AT` records must have steps.
+# Number of records that are parsed at once to find one that does not fit. If feature lists are
+# wanted, at least one of the first `_LOOKED_AT` records must have steps.
 _LOOKED_AT = 1024
 # Maximum overhead of a string in a tensor, in addition to its characters, in bytes.
 _STRING_BYTES = 24
@@ -170,7 +170,10 @@ def _serialised(shares: list[Passes]) -> tf.data.Dataset:
 
 
 def _cached_windows(number: tf.Tensor, rows: tf.data.Dataset, passes: Passes) -> tf.data.Dataset:
-    """Returns windows of parsed rows; mixes blocks first, because a cache's order is fixed."""
+    """Returns windows of cached rows.
+
+    The cache yields the same order in each pass, so its blocks are mixed before windows are cut.
+    """
     mixed = seeded_shuffle(rows, _CACHED_BLOCKS_MIXED, passes.seed(number, 0))
     window = passes.order.window
     begun = passes.begun(number)
@@ -194,8 +197,8 @@ def _parsed_together(passes: Passes, spec: Spec) -> int:
     # The size of a row is unknown in compressed files.
     if rows is None or _varying(spec) or any(compression for _, compression in passes.files.pairs):
         return 0
-    # The result is at most the number of rows in a pass, because otherwise a group would wait for
-    # the start of the next pass, which takes 10 ms.
+    # The result is at most the number of rows in a pass: to collect more rows, the parser would
+    # wait for the start of the next pass, which takes 10 ms.
     return min(_PARSED_ROWS, rows, _PARSED_BYTES * rows // stored)
 
 

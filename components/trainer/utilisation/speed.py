@@ -27,13 +27,13 @@ CALL_SECONDS = 0.2
 # Number of calls at the end of the training whose durations are used: 100 s at `CALL_SECONDS` each.
 # Earlier calls may have read from a cold cache.
 _LAST_CALLS = 512
-# A call that repeats steps on one batch runs at most the training's number of steps divided by this
-# number.
+# A call that repeats steps on one batch runs at most the number of steps of the training, divided
+# by `_PART_OF_STEPS`.
 _PART_OF_STEPS = 50
 
 
 class Meter:
-    """Meter of a training: CPU use and GPU load after its first step, durations of last calls."""
+    """Meter of a training: CPU use and GPU load after its first step, times of its last calls."""
 
     def __init__(self) -> None:
         self._began: _CpuSeconds | None = None
@@ -49,7 +49,7 @@ class Meter:
         """Records a call into TensorFlow and the load of the GPUs."""
         self._steps, self._noted = self._steps + steps, self._noted + 1
         # Consecutive short calls are counted together, because a single short call says little.
-        # Calls are short if a callback needs a separate call for each step, for example.
+        # Calls are short if, for example, a callback's method must be called after each step.
         if self._calls and self._calls[-1][1] < CALL_SECONDS:
             before = self._calls.pop()
             steps, seconds = before[0] + steps, before[1] + seconds
@@ -62,12 +62,12 @@ class Meter:
     ) -> Speed | None:
         """Measures how long steps take if all of them use the same batch.
 
-        `repeat(n)` runs n such steps; it is called with at most `call_steps`.
+        `repeat(n)` runs n such steps; n is at most `call_steps`.
 
         Returns None if there were too few steps to time. The model is unchanged afterwards.
         """
-        # This condition uses only numbers that are equal in all workers. With a clock, one worker
-        # might repeat steps while the others do not.
+        # This condition uses only numbers that are equal in all workers. If it used a clock, one
+        # worker might repeat steps while the others do not.
         if self._began is None or self._noted < 2:
             return None
         used, cores = _CpuSeconds(), available_cores()
@@ -111,7 +111,7 @@ def kept_seconds(
 
 
 def _parts(calls: Sequence[tuple[int, float]]) -> tuple[float, ...]:
-    """Returns the mean seconds per step in each of at most 19 parts of equally many calls."""
+    """Cuts the calls into at most 19 parts; returns the mean seconds per step in each part."""
     size = max(1, len(calls) // _PARTS)
     groups = [calls[begin : begin + size] for begin in range(0, len(calls), size)]
     return tuple(

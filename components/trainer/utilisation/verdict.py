@@ -35,7 +35,7 @@ class Speed:
     """Durations and CPU use of a training's steps, except the first, which includes compiling."""
 
     run_seconds: Sequence[float]  # mean seconds per step in each of at most 19 parts
-    kept_seconds: Sequence[float]  # seconds per step on one kept batch, by call
+    kept_seconds: Sequence[float]  # seconds per step in each call on the kept batch
     steps: int  # number of steps of the run that were timed
     cores: float  # number of cores that this process may use
     own_share: float  # share of `cores` that this process kept busy, 0..1

@@ -35,7 +35,7 @@ main()
 
 
 class DataflowHandler(GoogleHandler):
-    """Runs each job before it answers the POST for it; `server.jobs` has the paths and the jobs."""
+    """Runs each posted job before it answers; `server.jobs` has the path and job of each POST."""
 
     def reply(self, method, target, body):
         if not target.startswith("/v1b3/"):

@@ -19,7 +19,7 @@ def run(expressions, count=2):
 
 def test_results_of_several_processes_come_in_order(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for module in ("csv.py", "subprocess.py"):  # the user's modules with standard names
+    for module in ("csv.py", "subprocess.py"):  # user modules named like standard ones
         (tmp_path / module).write_text("raise ImportError('not the right one')")
     # The first task ends only when another process has begun the second one.
     folder = str(tmp_path / "begun")

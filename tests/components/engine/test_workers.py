@@ -26,7 +26,7 @@ def test_a_killed_worker_without_gpus_ends_the_work_of_the_others(capfd):
     started = time.monotonic()
     with pytest.raises(RuntimeError) as error, local_pipeline(2) as pipeline:
         _ = pipeline | beam.Create([0, 1]) | beam.Reshuffle() | beam.Map(die_or_wait)
-    assert time.monotonic() - started < 500  # the pipeline does not wait for the other worker
+    assert time.monotonic() - started < 500  # did not wait for the sleeping worker
     assert WORKER_LOST in str(error.value)
     assert "was killed by SIGKILL; it may have run out of memory; use" in str(error.value)
     workers = [" ".join(child.cmdline()) for child in psutil.Process().children()]

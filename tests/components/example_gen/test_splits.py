@@ -71,7 +71,7 @@ def test_a_splits_name_is_one_of_a_folder():
         with pytest.raises(UsageError) as caught:
             Split(name)
         assert str(caught.value) == f"a split's name must be a folder's, got {name!r}"
-    Split("ü" * 124 + "a")  # `Split-` makes 249 bytes 255, the limit of file names
+    Split("ü" * 124 + "a")  # 249 bytes; with `Split-` 255, the limit of a file name
     with pytest.raises(UsageError) as caught:
         Split("ü" * 125)
     assert str(caught.value) == (

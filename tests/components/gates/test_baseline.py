@@ -70,7 +70,8 @@ class Store:
     [
         ([], ([], [])),
         ([blessing(10, 1), blessing(11, 2)], ([2], [11])),
-        # Model 1 was blessed again after model 2: the latest blessing counts, as for the baseline.
+        # Model 1 was blessed again after model 2: the latest blessing counts, as in the choice of
+        # the baseline.
         ([blessing(10, 1), blessing(11, 2), blessing(12, 1)], ([1], [12])),
         # Model 3 was trained on the given Examples.
         ([blessing(10, 1), blessing(11, 3)], ([1], [10])),

@@ -88,7 +88,7 @@ def test_packed_raw_rows_have_the_bytes_of_packed_transformed_examples(raw, grap
 
 
 def test_columns_of_a_row_keep_their_own_values(raw, tmp_path):
-    """Without `isolated`, all columns would get the first one's values (docs/upstream.md)."""
+    """Without `isolated`, all columns would get the values of the first (docs/upstream.md)."""
     graph = str(tmp_path / "graph")
     schema = text_format.Parse(
         "".join(f'feature {{ name: "{name}" type: FLOAT {ONE} }}' for name in "abc"),

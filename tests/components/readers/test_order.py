@@ -36,7 +36,7 @@ def read(order, start, count):
 
 
 def orders(chance):
-    """The orders of random shards, one for each share, which is the part that one worker reads."""
+    """Orders of random shards: one for each share, the part of the rows that one worker reads."""
     files = chance.randint(1, 7)
     rows = [1 + chance.randint(0, 60), *(chance.randint(0, 60) for _ in range(files - 1))]
     shares = min(chance.choice([1, 1, 2, 3]), sum(rows))

@@ -243,7 +243,7 @@ def test_a_file_that_cannot_be_read_is_refused_in_one_line_with_a_remedy(tmp_pat
     elif damage == "a picture":
         image(path, 1)
     elif kind in ("csv", "quoted csv", "text", "jsonl"):
-        return  # A cut file of these kinds still has rows.
+        return  # A truncated file of these kinds still has rows.
     else:
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2 + 1])
     with pytest.raises(DataError) as caught:

@@ -1,4 +1,4 @@
-"""Files by current writers (`corpus/make.py`) are read correctly, or refused for a true reason."""
+"""Files by current writers (`corpus/make.py`) are read correctly, or the error says why not."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from penstock.components.sources.options import Parquet
 
 CORPUS = Path(__file__).parent / "corpus"
 PLAIN = sorted([*CORPUS.glob("*plain.*"), *CORPUS.glob("duckdb*[dy].parquet")])
-# Files that newer versions of pyarrow can read, but pyarrow 10 of the Python 3.10 set cannot.
+# Files that newer versions of pyarrow can read, but pyarrow 10 (Penstock's on Python 3.10) cannot.
 NEW = [*CORPUS.glob("pyarrow-*-[dfs]*.parquet"), *CORPUS.glob("polars*.arrow")]
 MICROSECONDS_A_DAY = 86_400_000_000
 

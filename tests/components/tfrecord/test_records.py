@@ -171,7 +171,7 @@ def test_a_damaged_gzip_is_named(tfrecord, damage, fault):
     [
         (b"trip_miles,fare\n1.0,2.0\n", ", it looks like text"),
         (b"PAR1" + bytes(20), ", it looks like Parquet"),
-        (b"\x80\x04" + bytes(20), ""),  # the length 1,152 or the start of a pickle
+        (b"\x80\x04" + bytes(20), ""),  # either the length 1,152 or the start of a pickle
         (b"\x89PNG\r\n\x1a\n" + bytes(20), ", it looks like a PNG image"),
         (b"\x01" + bytes(20), ""),
     ],

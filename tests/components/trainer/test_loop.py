@@ -394,7 +394,7 @@ def test_mlflows_callback_logs_each_epoch(run, tmp_path, monkeypatch):
     import mlflow
     from mlflow.keras import MlflowCallback
 
-    monkeypatch.chdir(tmp_path)  # MLflow keeps artifacts there
+    monkeypatch.chdir(tmp_path)  # MLflow keeps artifacts in the working directory
     mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/mlflow.db")
     with mlflow.start_run() as logged:
         record = run(epochs=2, callbacks=[MlflowCallback()]).record

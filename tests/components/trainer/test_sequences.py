@@ -41,7 +41,7 @@ def example(words, label=label_of):
 
 
 def sequence(words, label=label_of):
-    """The words as a SequenceExample, with a step for each word and a place for each step."""
+    """The words as a SequenceExample: each step has a word (`words`) and its place (`at`)."""
     places = [[float(number), float(-number)] for number in range(len(words))]
     steps = [[word] for word in words]
     return row_files.sequence_example({"label": label(words)}, words=steps, at=places)

@@ -19,7 +19,7 @@ SAID = np.array([0.9, 0.8, 0.7, 0.7, 0.4, 0.3, 0.2, 0.1], np.float32)
         ({"recall": 0.75}, 0.35),
         ({"recall": 1.0}, 0.05),
         ({"miss_cost": 0.1}, 0.85),
-        ({"miss_cost": 1.5}, 0.35),  # costs 2 false alarms and 1 miss; 0.85 costs 3 misses
+        ({"miss_cost": 1.5}, 0.35),  # 0.35: 2 false alarms and 1 miss; 0.85: 3 misses
         ({"miss_cost": 10}, 0.05),
     ],
 )

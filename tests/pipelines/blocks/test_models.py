@@ -12,7 +12,7 @@ ANIMALS = (Target("animal", "classes", classes=("cat", "dog", "hen")),)
 
 def predictions(options, shape=(32, 32, 3)):
     model = image_model(ModelFacts(ANIMALS, {"image": shape}), options)
-    assert model.input["image"].dtype == "float32"  # Keras casts uint8 to this type in each call
+    assert model.input["image"].dtype == "float32"  # Keras casts uint8 to float32 in each call
     batch = np.random.default_rng(0).integers(0, 256, (2, *shape)).astype(np.uint8)
     return model, model({"image": batch}, training=False)
 

@@ -34,7 +34,7 @@ def int_of(folder):
 @pytest.mark.parametrize(
     ("spans", "read"),
     [
-        # TFX's own strategy returns both Examples of span 3, whose rows would count twice.
+        # TFX's own strategy returns both Examples of span 3, so the rows would be read twice.
         ([3, 1, 3, 4, 0], [3, 2]),
         ([0, 0], [1]),  # data without spans
     ],
@@ -147,7 +147,7 @@ def test_run_without_a_new_span_comes_from_the_cache(penstock, tmp_path):
     assert "warm start" not in log
     add(2)
     second, log = run()
-    # Two spans have other vocabularies than one span, so both embeddings start from random weights.
+    # The second span changes the vocabularies, so both embeddings start from random weights.
     assert f"warm start: 6 of 8 weights are those of {first['model']}/Format-Serving" in log
     assert second["data"]["account"]["read"] == len(rows[2::3])
     trained = sorted((tmp_path / "root/pipeline/Trainer/model_run").iterdir(), key=int_of)

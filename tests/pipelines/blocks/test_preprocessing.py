@@ -111,7 +111,7 @@ def test_date_parts_of_each_format(made):
 def test_dates_a_minute_apart_are_scaled_exactly(made):
     """If days were summed in float32, the scaled values would be nearly equal.
 
-    They would also depend on the batch size.
+    The scaled values would also depend on the batch size.
     """
     seen = [row[1] for row in made["dates"]]
     assert seen == pytest.approx([-(1.5**0.5), 0, 0, 1.5**0.5], abs=1e-6)

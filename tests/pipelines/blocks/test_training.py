@@ -76,7 +76,7 @@ def test_loss_of_a_sure_model_is_that_of_its_logits_as_in_training():
     logit = keras.layers.Dense(1, activation="sigmoid", kernel_initializer="ones")
     model = keras.Model({"x": x}, logit(keras.layers.Rescaling(62.0, -31.0)(x)))
     model.compile(loss="binary_crossentropy")
-    rows = data(np.array([[0], [0], [1], [1]]))  # the third is sure but wrong: logit -31
+    rows = data(np.array([[0], [0], [1], [1]]))  # sure and wrong about the third: logit -31
     [compared] = compare_with_rivals(model, rows, [LEFT])
     assert compared.model == pytest.approx(31 / 4)
     assert compared.model == pytest.approx(model.evaluate(rows, verbose=0), rel=1e-6)

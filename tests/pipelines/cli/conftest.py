@@ -45,7 +45,7 @@ def call(*arguments):
 
 
 class FakeServer(JsonServer):
-    """Answers with the values of its attributes."""
+    """Answers requests with the values of its attributes, which tests may change."""
 
     def __init__(self):
         super().__init__()

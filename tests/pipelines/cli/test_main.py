@@ -41,8 +41,8 @@ def test_unexpected_end_of_data_or_of_memory_is_one_line(penstock, error, line):
     ("arguments", "code"),
     [
         ("--version", 0),
-        # A pipeline's module is imported after the libraries that are left out of the cleanup at
-        # exit.
+        # A pipeline's module is imported after `gc.freeze`, which leaves the libraries out of the
+        # garbage collection at exit.
         pytest.param("run own:create", 1, marks=pytest.mark.slow),
     ],
 )

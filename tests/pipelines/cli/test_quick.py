@@ -10,8 +10,8 @@ from row_files import example, write_shards
 from penstock.pipelines.cli.main import app
 
 _HEAVY = ("tensorflow", "tfx", "tensorflow_model_analysis", "apache_beam", "keras", "kfp")
-# Each command runs in a fork of a process that has imported the command line, and light libraries
-# that a fork would otherwise import again.
+# Each command runs in a fork of a process that has imported the command line's module, and light
+# libraries that each fork would otherwise import.
 _SCRIPT = f"""
 import io, os, shlex, sys
 import numpy, pyarrow.parquet, pydantic.main, google_crc32c, yaml

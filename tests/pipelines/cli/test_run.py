@@ -17,7 +17,7 @@ def test_root_that_cannot_be_made_is_one_line(tmp_path, penstock):
 
 @pytest.mark.slow
 def test_only_libraries_are_left_out_of_the_collection_at_exit(tmp_path, penstock):
-    """Garbage collection covers the user's modules that remain after the first of several spans."""
+    """`gc.freeze` runs once, before the first of several spans imports the user's modules."""
     (tmp_path / "own.py").write_text("import sys\ndef create():\n    sys.exit(3)")
     done = penstock.run_code(
         """
@@ -66,7 +66,7 @@ def test_spans_run_in_order_stop_at_a_failure_and_go_on(tmp_path, penstock, taxi
     train = [len(rows[span::8]) for span in (1, 2)]
     transformed = re.findall(r"StatisticsGen, Transform ([\d,]+\d)", done.stdout)
     assert sum(int(n.replace(",", "")) for n in transformed) == sum(train)
-    # The window of span 1 ends with span 1, although span 2 has been read.
+    # A new run of span 1 reads no later span, although span 2 has been ingested.
     again = run("1")
     assert again.returncode == 0
     assert "ShardedExampleGen = StatisticsGen = Transform" in again.stdout

@@ -88,7 +88,7 @@ def test_what_nothing_kept_rests_on_goes(made, tmp_path):
     assert made.left() == everything
 
     assert "removed: 4 folders of 2 runs" in call("runs", "prune", tmp_path, "--keep", 1, "--yes")
-    # The kept run remains with its data, and the blessed model of run-2 with its data from run-1.
+    # These remain: the kept run and its data; the model blessed in run-2, and its data from run-1.
     assert made.left() == {
         *("Trainer/9", "Evaluator/10", "Gen/6"),
         *("Trainer/4", "Evaluator/5", "Gen/1"),

@@ -210,9 +210,9 @@ def _pod(name, phase, message):
 
 
 def test_wait_says_what_pods_wait_for(server, file, cluster, capsys):
-    """Argo copies the pods' reasons (`getPendingReason`); for a refused pod, the API's message."""
+    """A message is a pod's reason to wait (Argo's `getPendingReason`) or the API's refusal."""
     image = "ErrImagePull: manifest unknown"
-    # For a task that may be retried, a cluster gives the pods names of this form.
+    # In a cluster, the pods of a task that may be retried have names of this form.
     cluster["1"] = _pod("root(0).trainer(0).executor(0)", "Pending", image)
     cluster["2"] = _pod("make-numbers-driver", "Pending", "PodInitializing")
     cluster["3"] = {**_pod("trainer", "Pending", "a DAG has no pod"), "type": "DAG"}

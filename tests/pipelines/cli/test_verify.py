@@ -13,7 +13,7 @@ TAXI = TFX / "components/testdata/external/tfrecord"
 
 @pytest.fixture
 def damaged(tmp_path):
-    """A folder with taxi shards, of which one is cut and one is not a TFRecord file."""
+    """A folder of two taxi shards: one is cut, and one is replaced by a CSV file."""
     for file in TAXI.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes()[:-10])
     (tmp_path / "data_tfrecord-00001-of-00002.gz").write_bytes(b"trip_miles,fare\n1,2\n")

@@ -128,7 +128,7 @@ def test_runtime_parameters_are_kfp_parameters_of_the_same_type_and_default(smal
 def test_a_parameter_without_default_is_required_and_one_of_several_lines_stays_whole(tmp_path):
     """kfp's own compiler writes defaults into a comment.
 
-    A default of several lines makes its YAML invalid.
+    There, a default of several lines makes the YAML invalid.
     """
     query = "SELECT *\nFROM trips: x\n"
     told = tell(text=RuntimeParameter("run_id", str), about=RuntimeParameter("Run.Id", str, query))
@@ -191,7 +191,7 @@ def test_artifacts_of_tfx_are_inputs_and_outputs_of_tasks(small):
         "last-schema": {},
         "make-numbers": {"import_schema_v1_result": ("result", "import-schema-v1")},
         "trainer": {"make_numbers_numbers": ("numbers", "make-numbers")},
-        # The condition reads the total.
+        # `total` is an input because the node's condition reads it.
         "make-numbers-2": {
             "make_numbers_total": ("total", "make-numbers"),
             "trainer_model": ("model", "trainer"),
@@ -266,9 +266,9 @@ def test_options_of_the_placement_are_in_every_pod(placed):
 
 
 def test_timeout_wraps_the_command_of_a_node(placed):
-    """The `timeout` command ends a node.
+    """The `timeout` command ends a node that exceeds its time limit.
 
-    Only KFP 2.5 and 2.14 to 2.17 read `active_deadline_seconds`, so it is not used.
+    Only KFP 2.5 and 2.14 to 2.17 read `active_deadline_seconds`, so the file does not set it.
     """
     commands = {name: " ".join(one["command"]) for name, one in placed.containers.items()}
     assert commands.pop("trainer") == "timeout --kill-after=60 3600 penstock node"

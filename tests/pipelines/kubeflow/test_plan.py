@@ -28,7 +28,7 @@ def container_of_its_own():
 
 
 def infra_validator(**serving):
-    """Cannot run: pods have no Docker, and the account `penstock-runner` may not create pods."""
+    """A node that cannot run: pods have no Docker, and their account may not create pods."""
     model = Importer("/model", Model).with_id("import")
     spec = infra_validator_pb2.ServingSpec(
         tensorflow_serving=infra_validator_pb2.TensorFlowServing(tags=["latest"]), **serving
@@ -37,7 +37,10 @@ def infra_validator(**serving):
 
 
 def for_each():
-    """Cannot run: `portable/launcher.py` of TFX 1.16 to 1.21 refuses more than one input dict."""
+    """A node that cannot run.
+
+    `portable/launcher.py` of TFX 1.16 to 1.21 refuses more than one input dict.
+    """
     examples = CsvExampleGen(input_base="gs://bucket/data")
     with ForEach(examples.outputs["examples"]) as one:
         return [examples, StatisticsGen(examples=one)]

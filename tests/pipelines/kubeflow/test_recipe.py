@@ -92,7 +92,8 @@ def test_definition_is_built_with_changed_options_and_the_roots_of_pods(recipe):
     built, _ = Recipe.from_text(recipe.to_text()).build(texts)
 
     text = text_of(built, "Writer")
-    assert "{'auc': 0.9} (8,)" in text  # the mapping is replaced, `changes` are kept
+    # `limits` is replaced as a whole; `sizes` is that of the recipe.
+    assert "{'auc': 0.9} (8,)" in text
     assert "max_steps=100, rate=1e-05" in text
     assert text_of(built, "Pusher") == "/penstock/runs/with-options"
 

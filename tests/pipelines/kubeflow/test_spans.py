@@ -40,7 +40,7 @@ def test_run_reads_newest_day_or_is_served_from_cache(tmp_path):
         str(tmp_path / "data"), input_config=example_gen_pb2.Input(splits=[split])
     ).with_beam_pipeline_args(local_beam_args(1))
     ir = irs.compile_ir(Pipeline("p", str(tmp_path / "x"), components=[node], enable_cache=True))
-    first = 20777  # days from 1970-01-01 to 2026-11-20
+    first = 20777  # the span: days from 1970-01-01 to 2026-11-20
     assert run("night-1") == (State.DONE, first)
     assert run("night-2") == (State.CACHED, first)
     add("2026-11-22", 40)

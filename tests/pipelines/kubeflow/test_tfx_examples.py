@@ -25,8 +25,8 @@ def volume(tmp_path_factory):
         patch.syspath_prepend(str(Path(__file__).parents[1] / "user_code"))
         patch.setenv("TFX_EXAMPLES_ROOT", str(folder))
         yield folder
-    # The command line of an example defines a flag `--runner`, and TFX would read it as Beam's flag
-    # of that name.
+    # One of the examples defines an absl flag `--runner`, which TFX would take for Beam's flag of
+    # that name.
     if "runner" in flags.FLAGS:
         delattr(flags.FLAGS, "runner")
 

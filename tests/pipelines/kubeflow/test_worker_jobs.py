@@ -102,7 +102,8 @@ class Cluster:
         self.asked, self.job, self.logs, self.refuse = [], None, {}, {}
         self.deleted, self.uid = [], UID
         self.events, self.phase = [], "Running"
-        self.old_job, self.old_pods = False, 0  # an earlier job, and requests until its pods end
+        # Whether an earlier job exists, and how many requests find its pod after the job is gone.
+        self.old_job, self.old_pods = False, 0
         host = JsonServer(self.answer).host
         self.api = client.ApiClient(client.Configuration(host=host))
 
@@ -188,7 +189,7 @@ def test_job_fits_the_schemas_of_jobset_and_kubernetes(placement, metadata):
 
 
 def test_jobset_is_created_watched_and_deleted(capsys):
-    """The restart of an evicted pod does not count; an error of the training fails the job."""
+    """Restarts of evicted pods do not count as failures; an error of the training fails the job."""
     cluster = Cluster("Suspended", "Suspended", "Running", "Completed")
     cluster.phase = "Succeeded"
     cluster.logs[f"{NAME}-worker-0-0-x7k"] = "epoch 1\ntwo"

@@ -74,6 +74,6 @@ def test_drift_is_measured_against_the_last_blessed_runs_data(tmp_path):
     assert run(tmp_path, 65, blessed=0) == "done"
     text = "'payment': its values differ by 0.30 from those in the baseline's data; expected"
     with pytest.raises(NodeFailedError, match=text):
-        run(tmp_path, 80)  # compared with 50, which was blessed, not with 65
+        run(tmp_path, 80)  # compared with the run of 50, because that of 65 was not blessed
     assert run(tmp_path, 64) == "done"
-    assert run(tmp_path, 80) == "done"  # compared with 64
+    assert run(tmp_path, 80) == "done"  # compared with the run of 64

@@ -6,7 +6,7 @@ from penstock.pipelines.reporting.run_facts import NodeFacts
 
 
 def rows(drawing):
-    """The names in each layer, from left to right."""
+    """The names of the nodes in each layer, from left to right."""
     by_top = {}
     for name, (_, y) in sorted(drawing.boxes.items(), key=lambda item: item[1]):
         by_top.setdefault(y, []).append(name)

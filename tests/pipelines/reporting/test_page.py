@@ -269,7 +269,7 @@ def test_the_page_is_whole_and_fetches_nothing(whole):
     assert all(a.startswith(("#", "data:")) for a in addresses if a is not None)
     html = render_report(report)
     assert "url(http" not in html
-    assert html == render_report(report)  # the ids of plots are also the same
+    assert html == render_report(report)  # a second rendering gives plots the same ids
 
 
 def test_tables_and_figures_have_names_for_a_screen_reader(whole):

@@ -55,7 +55,7 @@ def test_taxi(taxi_run):
     assert {"tips", "trip_start_timestamp"} <= set(look.unused)
     (unused,) = re.findall(r"Without any effect: ([^.]*)", page)
     assert "trip_start_timestamp" in unused
-    assert "tips" not in unused  # the label is made from it
+    assert "tips" not in unused  # the label is made from `tips`
     assert [bar.label for bar in look.balance] == ["small tip", "big tip"]
 
 

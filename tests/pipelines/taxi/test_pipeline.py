@@ -99,7 +99,7 @@ def test_second_run_with_other_options_reports_the_difference(taxi_run):
 def test_packed_run_trains_an_equally_good_model(first, taxi_run):
     packed = taxi_run.run_well("pack=true")
     before = dict.fromkeys(BEFORE_TRANSFORM, "cached")
-    # If rows are packed, Transform writes no Examples, so it is not served from the cache.
+    # Transform runs again: with `pack=true` it writes no Examples, unlike its run in the cache.
     assert states(packed) == before | dict.fromkeys(("Transform", "Pack", *FROM_TRAINER), "done")
     for metric in ("binary_accuracy", "auc"):
         from_rows, from_packed = (

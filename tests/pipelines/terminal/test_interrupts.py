@@ -50,7 +50,7 @@ def test_one_line_and_130(number):
 
 
 def test_the_command_ends_where_it_was_dropped():
-    # Python only prints the errors of a C++ callback or a finalizer, and continues.
+    # If a C++ callback or a finalizer raises an error, Python prints the error and continues.
     work = "class Drop:\n    def __del__(self):\n        work()\nDrop()\nwork()"
     assert interrupt(work) == (130, ["working", "working", "penstock: interrupted"])
 

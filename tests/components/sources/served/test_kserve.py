@@ -102,7 +102,7 @@ def server(kserve_python, taxi_run, tmp_path):
 
 
 class SinkHandler(FaultyHandler):
-    """Stores events as JSON lines like a broker's sink, and objects as files in place of S3."""
+    """Stores events as JSON lines, like a broker's sink, and objects as files, in place of S3."""
 
     def may_fail(self):
         return False

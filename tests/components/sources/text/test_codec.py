@@ -99,7 +99,7 @@ def test_a_bad_row_is_named_by_its_line_in_the_text(tmp_path):
 
 
 def test_zstd_of_a_window_above_the_limit_is_refused(tmp_path):
-    # A frame whose window is 512 MiB, with one raw block.
+    # A zstd frame with a window of 512 MiB and one raw block.
     frame = b"\x28\xb5\x2f\xfd\x00\x98" + (len(CSV) << 3 | 1).to_bytes(3, "little") + CSV
     (tmp_path / "a.csv.zst").write_bytes(frame)
     with pytest.raises(DataError, match=r"a\.csv\.zst: .* too much memory"):

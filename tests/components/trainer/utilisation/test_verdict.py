@@ -6,8 +6,8 @@ import pytest
 
 from penstock.components.trainer.utilisation.verdict import Speed, input_gain, verdict
 
-# Factors for the step times in ten parts of a run, and the step times of five calls on a kept
-# batch, about 8 ms. In each group, all values are within 2 % of the mean.
+# NOISE: step times in ten parts of a run, divided by their mean. KEPT: step times of five calls
+# that repeat one batch, about 8 ms. In each tuple, all values are within 2 % of the mean.
 NOISE = (1.0, 1.01, 0.99, 1.02, 1.0, 0.98, 1.01, 1.0, 0.99, 1.0)
 KEPT = (0.00805, 0.008, 0.0081, 0.00802, 0.00798)
 QUIET = Speed(
