@@ -56,7 +56,7 @@ def require_in_batches(options: StatsOptions) -> None:
 
 @dataclass(frozen=True)
 class SummarizeShard:
-    """Accumulates a shard; picklable without TFX, so worker processes need not import TFX."""
+    """Accumulates the statistics of a shard; worker processes unpickle it without importing TFX."""
 
     options: str  # TFDV's options as JSON
     sequences: bool = False

@@ -39,8 +39,8 @@ class EngineOptions:
         job_server_jar: Path of Beam's job server for Flink; by default Beam downloads the job
             server of its own version from Maven Central.
         job_endpoint: HOST:PORT of a job server.
-        worker_pool: HOST:PORT of Beam's worker pool, as an engine's worker sees it; each worker has
-            a pool of its own beside it.
+        worker_pool: HOST:PORT at which each worker of the engine reaches its own Beam worker pool,
+            usually on the same host.
         parallelism: Number of tasks at the same time, up to the cluster's slots. Beam's job server
             does not ask the cluster how many slots it has.
         dataflow: Options of Dataflow as `NAME=VALUE`, with Beam's names: project, region,

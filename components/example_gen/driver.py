@@ -186,7 +186,8 @@ def _line(file: str) -> bytes:
     version = file.sure_version if isinstance(file, RemoteFile) else None
     try:
         version = version or hash_file(file).digest.hex()
-    except DataError as error:  # an ingest of some kinds rejects such a file and continues
+    except DataError as error:
+        # If files are rows, an ingest rejects a file without read permission and continues.
         if not isinstance(error.__cause__, PermissionError):
             raise
         version = "denied"

@@ -19,9 +19,9 @@ from penstock.components.tfrecord.sharding import split_dir
 _STORAGES = {"INT": "int64", "FLOAT": "float32", "BYTES": "text"}
 _BYTES_OF_NUMBER = {"INT": 8, "FLOAT": 4}
 _VOCABULARY_DIR = "vocabulary"
-# Limits of a dictionary: number of values, and number of bytes in all, since each shard contains
-# the whole dictionary. The last limit is for the number of values divided by the number of rows:
-# above it, plain texts are as fast.
+# Limits of a dictionary: number of distinct values, and number of bytes in all, since each shard
+# contains the whole dictionary. The last limit is for the number of distinct values divided by the
+# number of rows: above it, a dictionary is no faster than plain texts.
 _MAX_WORDS, _MAX_WORD_BYTES, _MAX_WORDS_SHARE = 16_384, 2**20, 0.5
 
 

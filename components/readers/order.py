@@ -55,7 +55,8 @@ class Order:
     lanes: int  # number of files that are read side by side; at least 1
     block_rows: int
     window: int
-    file_rows: Sequence[int] | None = None  # not needed to read a single share from its beginning
+    # May be None if `shares` is 1 and each pass is read from its first row.
+    file_rows: Sequence[int] | None = None
     shares: int = 1  # number of shares into which the rows are cut
     share: int = 0  # index of this share, from 0
 

@@ -28,8 +28,8 @@ _VARIABLES = {
     _TWO: "var(--two)",
 }
 _COLOURS = (_ONE, _TWO)
-# Points of rows and slices are raster images, because vectors of many points would add megabytes to
-# the page. Their colours cannot be replaced, so this colour is readable on light and dark
+# The points of scatter plots are raster images, because vectors of many points would add megabytes
+# to the page. Their colours cannot be replaced, so this colour is readable on light and dark
 # backgrounds.
 _RASTER = "#4a86e0"
 # Style of the line on which the points of a perfect model lie.

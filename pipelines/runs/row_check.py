@@ -3,9 +3,9 @@
 Input: the input and output artifacts of a node after its executor has ended. Output: the row counts
 by split, as a custom property of each output that has rows, and a manifest for Examples that have
 no manifest. If a node wrote more or fewer rows than it read, without a stated reason, the check
-raises a DataError. Rows are counted in the artifacts: Examples by their manifest or record by
-record, statistics by `num_examples`, a training pass by the rows that the training read, an
-evaluation by its example count. So the check also covers stock TFX nodes.
+raises a DataError. The counts come from the artifacts, so the check also covers stock TFX nodes:
+for Examples from the manifest or by counting the records, for statistics from `num_examples`, for a
+training from the number of rows in its training files, for an evaluation from its example count.
 """
 
 import json

@@ -71,7 +71,7 @@ def run_spans(
     """Runs spans in order until one fails; skips finished spans if there are several spans.
 
     `finished` returns the id of a finished run of a span, or "" if there is none. If runs are
-    `chained`, every span after one that ran also runs, even if it is finished.
+    `chained`, all spans after the first one that runs here are run too, even finished ones.
     """
     redo = is_one = len(spans) == 1
     for span in spans:

@@ -99,7 +99,10 @@ def is_run(path: str) -> bool:
 
 
 def newest_first(stores: Sequence[MetadataStore]) -> list[tuple[MetadataStore, RunRecord]]:
-    """Returns all runs, newest first; within a store by id, because clocks may differ."""
+    """Returns all runs, newest first.
+
+    The runs of one store are ordered by id, because the clocks of machines may differ.
+    """
     by_store = []
     for store in stores:
         with open_reading(store) as opened:

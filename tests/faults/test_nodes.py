@@ -56,7 +56,7 @@ class Outcome:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory, small_taxi, penstock, tree, taxi_csv):
-    """An uninterrupted run: its outcome, the seconds of each place, and rows to predict."""
+    """An uninterrupted run: its outcome, seconds by node and epoch, and rows to predict."""
     folder = tmp_path_factory.mktemp("whole")
     rows = folder / "rows.csv"
     rows.write_text("".join(taxi_csv.read_text().splitlines(keepends=True)[:301]))

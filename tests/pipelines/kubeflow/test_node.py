@@ -248,7 +248,8 @@ def test_runs_a_compiled_file_as_kubeflow_would(nodes, monkeypatch):
         waiting.pop(name)
 
     assert [one.returncode for one in done] == [0] * len(done)
-    # A node is done, or comes from the cache if another test has run it. Light nodes share a task.
+    # States are not compared: a node comes from the cache if another test has run it. Light nodes
+    # share a task.
     said = [line.split(":") for one in done for line in one.stdout.splitlines()]
     assert tuple(name for name, *_ in said if name in NODES) == NODES
     (pushed,) = (nodes.root / "runs/small-pipeline/make_numbers/pushed").glob("*/saved_model")
