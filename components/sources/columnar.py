@@ -80,7 +80,7 @@ class ColumnarFile(ScannedFile):
     row_bytes: int = 1  # Mean encoded size of a row, in the group where it is largest.
     # Columns that are not stored in the file: by name, the one value that all rows have.
     constants: Mapping[str, Any] = field(default_factory=dict)
-    stored: Mapping[str, str] = field(default_factory=dict)  # Name in the file, if it differs
+    stored: Mapping[str, str] = field(default_factory=dict)  # column -> its other name in the file
     # If the rows of `path` were copied to another file: path and content of that file.
     copy: tuple[str, Content] | None = None
 
@@ -145,7 +145,8 @@ class ColumnarSource(FileSource[ColumnarFile]):
         most = min(MAX_BATCH_ROWS, max(1, MAX_BATCH_BYTES // file.row_bytes))
         # The first batch is small because the footer's sizes are encoded sizes: repeated text is
         # far larger when decoded.
-        size = BatchSize(min(FIRST_BATCH_ROWS, most))
+        first = min(FIRST_BATCH_ROWS, most)
+        size = BatchSize(first)
         stored = [name for name in file.names if name not in file.constants]
         # At least one stored column is read, because a batch without columns has no number of rows.
         names = [c.name for c in self.columns if c.name in stored] or stored[:1]
@@ -154,19 +155,24 @@ class ColumnarSource(FileSource[ColumnarFile]):
         damaged = f"within rows {piece.start + 1} to {piece.end}"
         path, content = file.copy or (file.path, file.content)
         with open_unchanged(path, content), opening(path, damaged):
-            for batch in _slices(self.read_groups(path, groups, in_file, size), size):
-                begin = max(0, piece.start - row)
-                part = batch.slice(begin, max(0, piece.end - row - begin))
-                if part.num_rows:
-                    columns = [part.column(part.schema.names.index(name)) for name in in_file]
-                    rows = pa.RecordBatch.from_arrays(columns, names)
-                    converted = self._convert(rows, file, row + begin)
-                    yield converted
-                    row_bytes = converted.table.nbytes // part.num_rows
-                else:  # rows before the piece, decoded only because their group begins with them
-                    row_bytes = batch.nbytes // batch.num_rows
-                size.rows = next_batch_rows(size.rows, row_bytes, most)
-                row += batch.num_rows
+            for batch in self.read_groups(path, groups, in_file, size):
+                end = row + batch.num_rows
+                if end <= piece.start:
+                    size.rows = max(first, _rows_to_skip(batch, size.rows, most))
+                else:
+                    if row <= piece.start:
+                        size.rows = first
+                    begin = max(row, piece.start)
+                    wanted = batch.slice(begin - row, piece.end - begin)
+                    for part in _slices(wanted, size):
+                        columns = [part.column(part.schema.names.index(name)) for name in in_file]
+                        rows = pa.RecordBatch.from_arrays(columns, names)
+                        converted = self._convert(rows, file, begin)
+                        yield converted
+                        begin += part.num_rows
+                        row_bytes = converted.table.nbytes // part.num_rows
+                        size.rows = next_batch_rows(size.rows, row_bytes, most)
+                row = end
                 if row >= piece.end:
                     break
         if row < piece.end:
@@ -185,7 +191,7 @@ class ColumnarSource(FileSource[ColumnarFile]):
 def as_features(
     batch: pa.RecordBatch, columns: Sequence[Column], non_finite: str, place: str, first_row: int
 ) -> Batch:
-    """Converts rows to features; `first_row` is the number of rows before them in `place`."""
+    """Converts rows to features; `first_row` is the index of the first one in file `place`."""
 
     def convert(column: Column) -> tuple[pa.Array, Faults]:
         at = batch.schema.get_field_index(column.name)
@@ -229,7 +235,7 @@ def _python_value(one: pa.Array) -> object:
 
 @contextmanager
 def opening(path: str, what: str) -> Iterator[None]:
-    """Turns Arrow's errors in the block into a `DataError` that names the file."""
+    """Turns Arrow's errors in the `with` block into a `DataError` that names the file."""
     try:
         yield
     except (pa.ArrowException, OSError, RuntimeError) as error:
@@ -268,13 +274,23 @@ def described(
     )
 
 
-def _slices(batches: Iterable[pa.RecordBatch], size: BatchSize) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        at = 0
-        while at < batch.num_rows:
-            some = batch.slice(at, size.rows)
-            yield some
-            at += some.num_rows
+def _rows_to_skip(batch: pa.RecordBatch, rows: int, most: int) -> int:
+    """Returns the number of rows to decode next, after `batch`, if they too are before the piece.
+
+    The size of the buffers is an upper limit for the size of the rows: it includes dictionaries and
+    the rows that a slice leaves out. Unlike `nbytes`, it looks at no offsets, which a damaged file
+    may have wrong, and is defined for all types.
+    """
+    row_bytes = batch.get_total_buffer_size() // max(1, batch.num_rows)
+    return next_batch_rows(rows, row_bytes, most)
+
+
+def _slices(batch: pa.RecordBatch, size: BatchSize) -> Iterator[pa.RecordBatch]:
+    at = 0
+    while at < batch.num_rows:
+        some = batch.slice(at, size.rows)
+        yield some
+        at += some.num_rows
 
 
 def open_columnar(

@@ -179,11 +179,11 @@ class Checkpoints:
 def _read_whole(path: str) -> Saved:
     """Reads every byte of a checkpoint, and thereby verifies the checksum of each tensor."""
     reader = tf.train.load_checkpoint(posixpath.join(path, _VARIABLES))
-    for name in reader.get_variable_to_shape_map():
+    for name, dtype in reader.get_variable_to_dtype_map().items():
         value = np.asarray(reader.get_tensor(name))
-        # No training could continue from weights that are not finite; an optimizer or a metric may
-        # hold inf.
-        if name.startswith("model/") and value.dtype.kind == "f" and not np.isfinite(value).all():
+        # Only weights must be finite: no training could continue from NaN or inf in them, but
+        # variables of an optimizer or a metric may hold inf.
+        if name.startswith("model/") and dtype.is_floating and not np.isfinite(value).all():
             raise ValueError(f"{name} holds NaN or inf")
     with tf.io.gfile.GFile(posixpath.join(path, _STATE)) as file:
         state = json.loads(file.read())

@@ -11,8 +11,8 @@ from penstock.components.trainer.input.passes import InputStart
 from penstock.components.trainer.record import EpochRecord
 
 
-def make_model(units=1):
-    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(units)])
+def make_model(units=1, dtype="float32"):
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(units, dtype=dtype)])
     model.compile(keras.optimizers.Adam(), loss="mse")
     model.optimizer.build(model.trainable_variables)
     return model
@@ -86,8 +86,9 @@ def test_a_damaged_one_falls_back_to_the_one_before(saved, caplog, name, damage)
     assert f"{newest}: damaged checkpoint, trying the one before" in caplog.text
 
 
-def test_weights_that_are_not_finite_are_not_resumed(saved, caplog):
-    model = make_model()
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_weights_that_are_not_finite_are_not_resumed(saved, caplog, dtype):
+    model = make_model(dtype=dtype)
     checkpoints = opened(saved, model)
     model.weights[0].assign(np.full((2, 1), np.nan))
     checkpoints.save(at(12), epochs(3), best_step=None)
