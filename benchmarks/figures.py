@@ -120,7 +120,7 @@ def _peers(lines: Sequence[Line]) -> list[str]:
 
 
 def _whole_pipeline() -> list[str]:
-    """Returns the line of CPU time per trip, at the largest size at which TFX's example ran."""
+    """Returns the table's row of CPU time per trip, at the largest size run by TFX's example."""
     runs = kept("scale")
     rows = max(runs["stock"], key=int)
     stock, ours = (_sum(runs[name][rows]) / int(rows) * 1e6 for name in CONTENDERS)
@@ -162,7 +162,7 @@ def _sum(run: Run, *, shared: bool = False) -> float:
 
 
 def stages(runs: Mapping[str, Mapping[str, Run]]) -> list[str]:
-    """Returns the taxi pipeline's CPU time by stage as a table: seconds, and us per added row."""
+    """Returns the table of CPU time by stage: seconds at each size, and us per added row."""
     seconds: dict[str, dict[tuple[str, int], float]] = {}
     for name, sizes in runs.items():
         for size, run in sizes.items():

@@ -139,7 +139,7 @@ def train(
 
 
 def _device(batches: Any, rows_per_second: float) -> dict[str, float]:
-    """Returns how many GB the training takes per second and, with a GPU, the GPU's peak in MiB."""
+    """Returns the GB of input copied per second and, with a GPU, its peak memory in MiB."""
     import tensorflow as tf
 
     batch = tf.nest.flatten(next(iter(batches)))

@@ -37,7 +37,8 @@ _FOLDER = Path(__file__).resolve().parent
 
 # The benchmarks of `penstock bench`: modules of this folder.
 BENCHMARKS = ("formats", "gpu", "images", "ingest", "ladder", "remote", "tabular")
-# A contender's columns besides rate, CPU time and memory. Numbers are shown as medians.
+# A contender's columns besides rate, CPU time and memory. A number is shown as the median of all
+# runs.
 Extra = dict[str, float | str]
 
 
@@ -205,7 +206,7 @@ def run_script(
         DataError: The script failed.
     """
     environ = {**os.environ}
-    if python != sys.executable:  # its environment lacks Penstock
+    if python != sys.executable:  # this Python's environment lacks Penstock
         environ["PYTHONPATH"] = str(_FOLDER.parent)
     done = subprocess.run([python, script, *arguments], capture_output=True, text=True, env=environ)
     if done.returncode:
@@ -253,7 +254,7 @@ def contender(name: str, measured: Measured, text: str = "") -> dict[str, Any]:
 def bound(work: Callable[..., Measured], way: Callable[..., Any], **given: Any) -> Any:
     """Returns a contender that calls `work(way)`; its note is the docstring of `way`."""
     one = partial(work, way, **given)
-    one.__doc__ = getattr(way, "func", way).__doc__  # the function's, if `way` is a partial
+    one.__doc__ = getattr(way, "func", way).__doc__  # for a partial, its function's docstring
     return one
 
 

@@ -152,7 +152,7 @@ def image_input(root: Path) -> Input:
 
 
 def _read(step: Callable[[Any], Any], options: Options, *, images: bool, own: bool) -> Measured:
-    """Measures a step of the ladder or, if `own`, one of Penstock's readers."""
+    """Measures a step of the ladder or, if `own` is true, one of Penstock's readers."""
     root = photos.root_of(options.images) if images else table.root_of(options.rows)
     given: Any = root if own else (image_input if images else table_input)(root)
     batches = iter(step(given))

@@ -2,8 +2,8 @@
 
 S3 is served by Versity's gateway on this machine, behind a proxy that delays each request as a
 network would. tf.data reads from the gateway through tensorflow-io, in a Python environment of its
-own; Penstock copies the shards first. A first pass is measured from the opening of the files to the
-last row, then the next pass.
+own; Penstock copies the shards first. Two passes are measured: the first from the opening of the
+files to the last row, then the next one.
 
     go install github.com/versity/versitygw/cmd/versitygw@latest
     python3.10 -m venv ENV; ENV/bin/pip install tensorflow==2.16.2 tensorflow-io lazy-loader psutil

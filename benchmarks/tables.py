@@ -1,7 +1,7 @@
 """Compares the network of `penstock init` on 46 real tables with three other models.
 
-These are a constant, a linear model and boosted trees. Each table is written as CSV; `init` and
-`run` decide everything except the target and the columns to leave out. The loss is the
+The other models are a constant, a linear model and boosted trees. Each table is written as CSV;
+`init` and `run` decide everything except the target and the columns to leave out. The loss is the
 cross-entropy or the mean squared error, on the same evaluation rows for all models. The network is
 `beside` another model if their losses differ by at most two standard errors of the difference.
 
@@ -84,7 +84,7 @@ def _table(name: str) -> "pd.DataFrame":
 
 
 def contend(name: str, folder: Path) -> dict[str, Any]:
-    """Runs `init` and `run` on a table; returns losses, and the network's standing by rival."""
+    """Runs `init` and `run` on a table; returns losses, and how the network compares with each."""
     import penstock
     from penstock.pipelines.starter.look import TableLook
 
@@ -156,8 +156,8 @@ def main() -> None:
     options = parser.parse_args()
     results = json.loads(options.out.read_text()) if options.out.exists() else {}
     with tempfile.TemporaryDirectory(prefix="penstock-tables-") as folder:
-        # `TABLES` begins with those that were set aside, because their results matter most if the
-        # run is stopped before its end.
+        # In `TABLES`, the tables that were set aside come first, because their results matter most
+        # if the run is stopped before its end.
         for name in options.names or TABLES:
             if name in results:
                 continue

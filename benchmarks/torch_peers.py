@@ -19,7 +19,7 @@ from penstock.benchmarks import peers, table
 from penstock.benchmarks.harness import make_once
 from penstock.benchmarks.peers import Peer, Row
 
-# The packages of the second line are those that Penstock's TorchRows needs besides torch.
+# The second line has the packages that Penstock's TorchRows needs besides torch.
 PACKAGES = (
     "torch", "mosaicml-streaming", "torchdata",
     "pyarrow", "pyarrow-hotfix", "lazy-loader", "psutil", "google-crc32c",

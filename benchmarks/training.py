@@ -93,7 +93,7 @@ def image_model(size: int, filters: int, network: str | None = None) -> Any:
 
 
 def numbers_and_label(features: dict[str, Any]) -> tuple[Any, Any]:
-    """Returns the 32 numbers of each row, scaled by asinh, and the label: is the first positive?"""
+    """Returns 32 numbers per row, scaled by asinh, and a label: whether the first is positive."""
     import tensorflow as tf
 
     numbers = tf.concat([tf.cast(features[n], tf.float32) for n in table.NUMBERS], axis=1)
@@ -123,7 +123,7 @@ def first_batch(batches: Any) -> Any:
 def steady(
     model: Any, batches: Any, rows: int, seconds: float, *, steps_a_call: int = STEPS_A_CALL
 ) -> Measured:
-    """Measures how many rows a training reads in a number of seconds, after a first call."""
+    """Measures how many rows a training reads in `seconds`, after a first call, which compiles."""
     for batch in batches.take(1):
         model.train_on_batch(*batch)  # creates the optimizer's variables
     model.steps_per_execution = steps_a_call

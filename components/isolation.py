@@ -11,7 +11,7 @@ from typing import Any
 
 
 def isolated(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns `function`, before which each tensor passes through an operation with one output.
+    """Returns `function` with each tensor first passed through an operation with one output.
 
     The operation is the `ensure_shape` in `apart`, which asserts nothing. TensorFlow's optimiser
     neither removes it nor looks through it. This holds in eager calls, in tf.data, in a session (as

@@ -18,7 +18,7 @@ def release_memory() -> None:
 
 @contextmanager
 def imports_that_stay() -> Iterator[None]:
-    """Turns garbage collection off in the block, and then exempts all objects made so far.
+    """Turns garbage collection off in the `with` block, then exempts all objects made so far.
 
     The block is meant for imports of libraries, which create a million permanent objects. In a run
     of the taxi pipeline, this saves 0.3 s of CPU during the imports and 2.3 s at the end of the

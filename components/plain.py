@@ -32,7 +32,7 @@ def from_plain(kind: type[T], values: Mapping[str, Any], *, where: str = "") -> 
     Args:
         kind: The dataclass.
         values: Field values by name; a mapping for a nested dataclass, a list for a tuple.
-        where: Path of `values` in messages.
+        where: Path of `values` in an outer mapping; messages put it before the name of a field.
 
     Raises:
         UsageError: A field does not exist, a value has the wrong type, or the class rejects it.

@@ -1,7 +1,7 @@
 """A stand-in on loopback for Google Cloud Storage and its login, for all clients of a pipeline.
 
 gcsfs and google-cloud-storage find it through the variable STORAGE_EMULATOR_HOST. TensorFlow's own
-client accepts only Google's address. So it reaches this server through an HTTPS proxy, which is
+client accepts only Google's address, so it reaches this server through an HTTPS proxy, which is
 this server too, and trusts the certificate made here.
 """
 

@@ -136,8 +136,8 @@ class Penstock:
 def _serve():
     """Answers requests, JSON lines on stdin, with two lines each: process id and exit code."""
     folder = sys.path.pop(0)
-    # Code that imports `tests` needs this entry in `sys.modules`: once imported, IPython has its
-    # folder `extensions` in `sys.path`, where Python would find another package `tests`.
+    # IPython, once imported, has its folder `extensions` in `sys.path`, and this folder contains
+    # another package `tests`. With this entry in `sys.modules`, `import tests` gives ours.
     sys.modules["tests"] = tests = types.ModuleType("tests")
     tests.__path__ = [folder]
     gc.set_threshold(100_000, 50, 100)  # see conftest.py

@@ -89,7 +89,7 @@ def _write_graph(traced: "_Traced", saved_model: str, run: RunShards) -> Mapping
         return merge_in_groups(run(work), merged)
 
     traverser = nodes.Traverser(_Calls(traced.temporary, run_phase))
-    # This finds all accumulating operations before any row is read.
+    # This visit finds all accumulating operations before any row is read.
     model = traverser.visit_value_node(future)
     for leaf in leaves:
         traverser.visit_value_node(leaf)

@@ -97,9 +97,9 @@ class BatchStatisticsGen(component.StatisticsGen):
     estimates, and the artifact's property `estimated_features` lists these features. Among top
     values, all texts above 1 KiB count as one value, and all texts that are not UTF-8 as another.
 
-    TFDV's own pipeline computes all statistics if there is a `label_feature`, a slice, a sample
-    rate, several result partitions, or weights for some features only. The log and the artifact's
-    property `not_in_batches` say why.
+    TFDV's own pipeline computes all statistics in cases such as a `label_feature`, a slice, a
+    sample rate, several result partitions, sharded output, or weights for some features only. The
+    log and the artifact's property `not_in_batches` say why.
     """
 
     EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(Executor)

@@ -80,10 +80,10 @@ class BatchTransform(component.Transform):
     per raw shard.
 
     TFT's own pipeline does all the work if there are analyzers per key (or histograms), a
-    `ptransform_analyzer`, statistics, an analyzer cache, `force_tf_compat_v1`, or records that are
-    not tf.train.Examples. It also does all the work for vocabularies that are weighted, shuffled,
-    made by mutual information or per key, with reserved tokens, or not stored as text files. The
-    log and the graph's property `not_in_batches` say why.
+    `ptransform_analyzer`, statistics, an analyzer cache, `force_tf_compat_v1`, `save_options`, or
+    records that are not tf.train.Examples. It also does all the work for vocabularies that are
+    weighted, shuffled, made by mutual information or per key, with reserved tokens, or not stored
+    as text files. The log and the graph's property `not_in_batches` say why.
 
     Args:
         examples: Examples to analyze and transform.

@@ -36,7 +36,7 @@ _KINDS = {
     FeatureStatistics.STRING: "text",
 }
 _MOST_NAMED = 5
-_STORED = "FeatureStats.pb"  # TFX's name of the file in a split's folder
+_STORED = "FeatureStats.pb"  # TFX's name for the statistics file in a split's folder
 
 
 @dataclass(frozen=True)

@@ -209,7 +209,7 @@ class _Survey:
 
 @dataclass
 class _Look(Look):
-    """Parses up to `records` records or `summary_bytes` of a file; counts up to `count_bytes`."""
+    """Parses at most `records` records, in the first `summary_bytes`; counts to `count_bytes`."""
 
     survey: _Survey
     records: float

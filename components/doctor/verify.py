@@ -71,7 +71,7 @@ class Report:
 
     @property
     def records(self) -> int:
-        """Number of records in all files, without those that a fault in a file hides."""
+        """Number of records in all files; a fault may hide the records after it in its file."""
         return sum(file.records for file in self.files)
 
     @property

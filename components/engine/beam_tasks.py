@@ -4,8 +4,8 @@
     .work/3f8a01c2/stopped   created when a task fails without a retry: later elements do nothing
     .work/3f8a01c2/results   the results of all tasks
 
-An element is a range of bytes of the plan and, later, the results of its tasks. The tasks
-themselves, which may name millions of files, do not pass through Beam.
+An element is first a byte range of the plan; the work replaces it by the results of the tasks in
+this range. The tasks themselves, which may name millions of files, do not pass through Beam.
 """
 
 import pickle
@@ -87,7 +87,7 @@ def run_on_beam(
             )
     except (RuntimeError, PenstockError) as error:
         if str(error).startswith("KeyboardInterrupt"):
-            raise KeyboardInterrupt from error  # Beam's worker had wrapped the interruption
+            raise KeyboardInterrupt from error  # Beam's worker had wrapped it in an error
         # An engine includes a worker's error in the text of its own error, which may be cut.
         causes = f"{error}\n{error.__cause__}"
         if unseen := re.search(f"{_UNSEEN} [^ ]+ .*?{_UNSEEN_END}", causes):

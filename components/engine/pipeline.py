@@ -83,7 +83,7 @@ def node_engine(make_pipeline: MakePipeline) -> Engine:
     if not isinstance(pipeline.runner, LOCAL_RUNNERS):
         return make_pipeline
     options = pipeline.options.view_as(DirectOptions)
-    if options.direct_running_mode == "in_memory":  # as Beam does, for any number of workers
+    if options.direct_running_mode == "in_memory":  # Beam, too, then ignores the number of workers
         return 1
     return options.direct_num_workers or cpu_count()  # 0 means all cores, as in Beam
 
@@ -97,7 +97,7 @@ class WatchedWorkerHandler(SubprocessSdkWorkerHandler):
 
     def start_worker(self) -> None:
         self.worker = SubprocessSdkWorker(
-            # Hides the GPUs from TensorFlow in the worker, which would take their memory.
+            # Hides the GPUs in the worker, because its TensorFlow would take their memory.
             b"CUDA_VISIBLE_DEVICES=-1 " + self._worker_command_line,
             self.control_address,
             self.provision_info,
@@ -153,7 +153,7 @@ class WatchedWorkerHandler(SubprocessSdkWorkerHandler):
 
 
 def _quiet_broken_connections() -> None:
-    """Silences the tracebacks of Beam's threads that are connected to the lost process."""
+    """Silences the tracebacks of Beam's threads whose connection to a lost process breaks."""
     logging.getLogger("apache_beam.runners.worker.data_plane").setLevel(logging.CRITICAL)
     hook = threading.excepthook
 

@@ -186,7 +186,7 @@ def _keep(process: _Process, idle: _Idle) -> None:
 
 def _taken(idle: _Idle | None) -> _Process | None:
     while idle:
-        with suppress(KeyError):  # a timer has just removed the last one
+        with suppress(KeyError):  # a timer has just removed the last idle process
             process, timer = idle.popitem()
             timer.cancel()
             if process.popen.poll() is None:
@@ -219,7 +219,7 @@ def _answer(work: Callable[[Any], Any], task: Any) -> bytes:
             return pickle.dumps(work(task))
         except (PenstockError, OSError) as error:
             pickled = pickle.dumps(error)
-            with suppress(Exception):  # loads fails if the class does not take `error.args`
+            with suppress(Exception):  # `loads` fails if the error's class does not take its `args`
                 pickle.loads(pickled)
                 return pickled
             return pickle.dumps(DataError(str(error)))

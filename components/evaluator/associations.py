@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-# An error analysis has about 1,000 rows; with many more groups, a group would have fewer than 100.
+# An error analysis has about 1,000 rows; with many more groups, a group would have fewer than 100
+# rows.
 _GROUPS = 8
 MISSING, OTHER = "missing", "other"
 
@@ -24,9 +25,9 @@ def groups(
 
     In a column with at most `_GROUPS` distinct values, each value has a group of its own. In other
     columns, numbers are grouped by quantiles; of texts, only the most frequent have groups of their
-    own, and all others form the group `other`. `labels` and `predictions` are float64 [rows]. A
-    group has a `name` (a value, or the two ends of a range of numbers), `rows`, `label` and
-    `prediction`.
+    own, and all others form the group `other`. Rows without a value form the group `missing`.
+    `labels` and `predictions` are float64 [rows]. A group has a `name` (a value, the two ends of a
+    range of numbers, `other` or `missing`), `rows`, `label` and `prediction`.
     """
     names = _names(values)
     return [

@@ -40,7 +40,7 @@ class _Classes(Tally):
         classes, thresholds = predictions.shape[1], np.array(self.combiner._thresholds)
         width = len(thresholds) * (classes + 2) * (classes + 1)
         actual = labels.argmax(axis=1) if labels.shape[1] > 1 else labels[:, 0].astype(np.int64)
-        known = self.sums.width in (1, width)  # it is 1 until rows are added
+        known = self.sums.width in (1, width)  # the width is 1 until rows are added
         if classes < 2 or not known or actual.min() < -1 or actual.max() > classes:
             raise NotInBatchesError
         self.sums.width = width

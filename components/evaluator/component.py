@@ -67,7 +67,7 @@ class BatchEvaluator(component.Evaluator):
     also contains the result as plain facts (`Evaluation`): metrics and intervals by slice,
     thresholds with their verdicts, confusion matrices and curves. If there is a split `test` that
     is not among `example_splits`, the result also has the metrics of this split. No thresholds
-    apply to them, because the split is kept out of every choice.
+    apply to `test`, because this split is kept out of every choice.
 
     TFMA's own pipeline runs instead in cases such as the following, and the log names the case.
     Metrics: TFMA's BinaryCrossEntropy, metrics of single classes, aggregated metrics, metrics

@@ -38,8 +38,8 @@ _MOST_WRONG = 20
 _SAMPLE_ROWS = 1_024
 _SAMPLE_BYTES = 32 << 20
 _IMPORTANCE_SECONDS = 10.0
-# Number of the most important features for which the mean label and prediction of groups of rows
-# with similar values are written.
+# For this number of features, the most important ones, rows with similar values are grouped, and
+# the mean label and prediction of each group are written.
 _SHOWN_AGAINST = 6
 # Replaces all labels except 0 and 1 if a row has a single prediction, because a regression may have
 # any number of distinct labels.
@@ -173,7 +173,7 @@ class ErrorAnalysis:
     def _importance(
         self, rows: Sequence[tf.train.Example], known: Mapping[str, Columns], predict: Predict
     ) -> Importance:
-        """Returns the mean growth of errors if a feature is shuffled, and the standard error.
+        """Returns, per feature, the mean growth of errors if it is shuffled, with standard error.
 
         Features that were not reached within the time limit are left out.
         """
@@ -191,8 +191,8 @@ class ErrorAnalysis:
             extracts = predict(np.array(_shuffled(rows, name, order), object))
             found[name] = {}
             for target, inputs in self._outputs.items():
-                # The label is the one from before the shuffling, even if the model computes labels
-                # from the shuffled feature.
+                # Predictions are compared with the labels from before the shuffling, even if the
+                # model computes labels from the shuffled feature.
                 after = _distances(known[target][0], _read(inputs, extracts)[1])
                 # The last bits of errors differ if the order of float32 sums changes.
                 same = np.isclose(after, before[target], rtol=1e-5, atol=1e-6)

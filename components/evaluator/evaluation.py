@@ -141,7 +141,7 @@ class HeldOut:
     curves: Mapping[str, Curves]
 
     def decided(self, label: str, threshold: float | None) -> str:
-        """States how many positives of the target `label` a threshold finds; empty if unknown."""
+        """States how many positives of the target `label` are found at a threshold, if known."""
         curves = self.curves.get("") or self.curves.get(label.removesuffix("_xf")) or Curves()
         if threshold is None or not curves.decisions:
             return ""

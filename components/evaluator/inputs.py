@@ -41,7 +41,7 @@ class Batch:
     """Rows with labels and predictions."""
 
     rows: int
-    extracts: Extracts  # TFMA's, before it splits batches into rows
+    extracts: Extracts  # in TFMA's form before it splits batches into rows
     column: Callable[[str], list[Values] | None]  # values of each feature to slice by
 
 

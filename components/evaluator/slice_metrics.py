@@ -18,8 +18,8 @@ MISSING = " missing"  # suffix for the slice of rows without a feature
 
 _AREAS = ("auc", "AUC")
 _SHARES = ("accuracy", "binary_accuracy", "categorical_accuracy", "sparse_categorical_accuracy")
-# Metrics that are means over rows. For the rows in no slice, their value is computed from the
-# overall value and the values of the slices.
+# Metrics that are means over rows: the mean over the rows in no slice is computed from the overall
+# mean and the means of the slices.
 _MEANS = {
     *_SHARES,
     "binary_crossentropy",

@@ -45,7 +45,7 @@ Plots = Sequence[tuple[str, str, Any]]  # slice, output and value
 _DECIDES_AT = 0.5
 _CALIBRATION_GROUPS = 20
 _MOST_CLASSES = 40
-_MOST_POINTS = 500  # most points of a curve (50 KB), denser than the pixels of a plot
+_MOST_POINTS = 500  # maximum per curve: 50 KB, denser than the pixels of a plot
 
 
 def write_evaluation(

@@ -22,8 +22,8 @@ from penstock.components.batches.fallback import NotInBatchesError
 from penstock.components.errors import DataError
 from penstock.components.evaluator.inputs import Extracts, Inputs
 
-# Number of keys to buffer before they are summed: 2 MiB with three columns. A smaller buffer would
-# sort the existing sums more often.
+# Number of keys to buffer before they are summed: 2 MiB with three columns. With a smaller buffer,
+# the existing sums would be sorted more often.
 _PENDING = 1 << 16
 # (buckets int64 [n, c], values to add float64 [k, n, c], mask [n, c] of entries that count)
 Added = tuple[np.ndarray, np.ndarray, np.ndarray]

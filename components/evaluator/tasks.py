@@ -51,7 +51,7 @@ class Sums:
 
 @dataclass(frozen=True)
 class EvaluateShard:
-    """The work of a task. Objects that a process needs for all its shards are created once."""
+    """Evaluates a task's shard; what a process needs for all its shards is created once."""
 
     config: bytes
     models: tuple[tuple[str, str], ...]  # path, and name as in TFMA's updated config
@@ -83,7 +83,7 @@ class EvaluateShard:
         return Predictor(self.eval_config, models)
 
     def __call__(self, task: ShardTask) -> Sums | str:
-        """Returns the sums, or a NotInBatchesError's text: engines do not pass on such an error."""
+        """Returns the sums, or a NotInBatchesError's text; engines would replace the error."""
         payloads = read_payloads(task.file, task.shard, rows=_MOST_ROWS, size=_BATCH_BYTES)
         batches = (self.predictor.batch(np.array(records, object)) for records in payloads)
         seed = int(task.shard.sha256, 16)  # does not depend on other shards in this process

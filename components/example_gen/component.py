@@ -43,7 +43,7 @@ class Executor(base_beam_executor.BaseBeamExecutor):
                 on_planned=planned.append,
             )
         finally:
-            remove_copies()  # this process may go on to train a model for days
+            remove_copies()  # else they would stay while this process trains a model
         logging.info("Shards: %s", manifest.plan)
         examples.split_names = artifact_utils.encode_split_names(list(manifest.splits))
         examples.set_string_custom_property(MANIFEST_PROPERTY, manifest.sha256)

@@ -1,7 +1,7 @@
 """Options of `ShardedExampleGen`, and its driver, which resolves spans and hashes the input.
 
 TFX's own cache key has the files' total size and checksums of their modification times in whole
-seconds. After an edit that keeps both, TFX would reuse the cached output.
+seconds. With this key, TFX would reuse the cached output after an edit that changes neither.
 """
 
 import hashlib

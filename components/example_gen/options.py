@@ -11,7 +11,7 @@ from penstock.components.sources.options import KindOptions
 from penstock.components.tfrecord.manifest import MAX_QUARANTINED_SHARE
 from penstock.components.tfrecord.sharding import COMPRESSIONS, ShardOptions, split_dir
 
-_MOST_BYTES = 255 - len(split_dir(""))  # of a split's name, after the prefix `Split-`
+_MOST_BYTES = 255 - len(split_dir(""))  # longest name of a split, without the prefix `Split-`
 OnBadRow = Literal["strict", "quarantine"]
 
 
@@ -29,7 +29,7 @@ class IngestOptions:
         skip_missing: Columns that must have a value; rows without one are left out and counted as
             blank.
         split_at: Value of the partition feature, such as a date; rows with this or a larger value
-            form the second of two splits. Without it, the hash of the feature or of the row
+            form the second of two splits. Without this value, the hash of the feature or of the row
             determines the split.
     """
 

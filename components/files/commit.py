@@ -42,7 +42,7 @@ _NO_EXCHANGE = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP}
 
 @contextmanager
 def attempt(target: str | os.PathLike[str], *, overwrite: bool | None = False) -> Iterator[Path]:
-    """Yields a new, empty folder beside `target`; it becomes `target` if the block succeeds.
+    """Yields a new, empty folder beside `target`; it becomes `target` if the `with` block succeeds.
 
     Raises UsageError if `target` is not empty and `overwrite` is off (None: the command has no such
     option), or if it contains a file that no manifest of Penstock lists.
@@ -55,7 +55,7 @@ def attempt(target: str | os.PathLike[str], *, overwrite: bool | None = False) -
 
 @contextmanager
 def attempt_file(target: str | os.PathLike[str], *, overwrite: bool = True) -> Iterator[Path]:
-    """Yields a path to write to; the file becomes `target` if the block succeeds.
+    """Yields a path to write to; the file becomes `target` if the `with` block succeeds.
 
     Raises UsageError if `target` exists when the block ends, and `overwrite` is off.
     """
@@ -81,7 +81,7 @@ def check_file(target: str | os.PathLike[str], *, overwrite: bool = False) -> No
 
 @contextmanager
 def beside(target: Path) -> Iterator[Path]:
-    """Yields a new, empty folder beside `target`; it is removed when the block ends."""
+    """Yields a new, empty folder beside `target`, which is removed after the `with` block."""
     target.parent.mkdir(parents=True, exist_ok=True)
     remove_abandoned(target.parent)
     folder = attempt_folder(target)

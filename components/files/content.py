@@ -127,7 +127,7 @@ def file_state(stream: BinaryIO) -> int:
 
 @contextmanager
 def open_unchanged(path: str, content: Content) -> Iterator[BinaryIO]:
-    """Opens a scanned file; raises DataError if it changed since the scan or during the block.
+    """Opens a scanned file; raises DataError if it changed since the scan or in the `with` block.
 
     Digests are compared only if the file's state differs, for example after a change of
     permissions. They are never compared for a remote file, of which only one version is ever read.

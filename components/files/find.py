@@ -36,8 +36,8 @@ EXTENSIONS = {
 }
 # Suffixes of compressed files, which follow the suffix of the kind.
 COMPRESSED = re.compile(r"\.(gz|bz2|xz|zst|zip)$")
-# Kind of finished shards, for `find` only: files in folders of any depth, which need no suffix. An
-# ingest has no such kind.
+# Kind of finished shards: files in folders of any depth, which need no suffix. Only callers of
+# `find` use it; it is not among the kinds of sources.
 SHARDS = "shards"
 # Kinds whose files may be in folders `column=value`, which add columns; None: kind not known yet.
 _PARTITIONED = ("csv", "parquet", "arrow", "orc", "jsonl", "avro", None)

@@ -74,7 +74,7 @@ class Output(ABC):
 
 @contextmanager
 def open_output(target: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Output]:
-    """Yields an output at a path or an address; removes its files if the block raises an error."""
+    """Yields an output at a path or an address; if the block fails, removes the output's files."""
     address = store_address(target)
     if address:
         from penstock.components.files.store_output import open_store
@@ -91,10 +91,9 @@ def open_output(target: str | os.PathLike[str], *, overwrite: bool = False) -> I
 def open_workspace(target: str | os.PathLike[str]) -> Iterator[Output]:
     """Yields a scratch folder that driver and workers share.
 
-    It is next to `target` if this is a path, and below `target` if it is an address.
-
-    It is removed at the end and never committed. If the driver was killed, the next ingest to the
-    same place removes the folder.
+    The folder is next to `target` if this is a path, and below `target` if it is an address. It is
+    removed at the end of the `with` block and never committed. If the driver was killed, the next
+    ingest to the same place removes the folder.
     """
     address = store_address(target)
     if address:

@@ -19,8 +19,8 @@ from penstock.components.files.retry import LOGIN_ADVICE, NotThereError, retry_r
 
 # Keys under which clients report a value that changes with the content, most reliable first.
 _VERSION_KEYS = ("generation", "ETag", "etag", "Last-Modified", "LastModified", "mtime")
-# In these stores, the version of a file changes whenever its content changes. A web server often
-# makes the ETag only from the file's size and its modification time in seconds.
+# Schemes of stores in which the version of a file changes whenever its content changes. A web
+# server often makes the ETag only from the file's size and its modification time in seconds.
 _SURE_SCHEMES = ("s3", "gs")
 _WEB_SCHEMES = ("http", "https")
 

@@ -135,7 +135,7 @@ def _log_retry(place: str, reason: str, wait: float) -> None:
 
 
 def _origin(error: BaseException) -> BaseException:
-    """Returns the client's error, from which fsspec may have made another, such as "not found"."""
+    """Returns the client's own error, for which fsspec may have raised another ("not found")."""
     cause = error.__cause__
     return cause if cause is not None and isinstance(error, OSError) else error
 

@@ -39,7 +39,7 @@ def read_anomalies(uri: str) -> dict[str, anomalies_pb2.Anomalies]:
 
 
 def list_anomalies(by_split: Mapping[str, anomalies_pb2.Anomalies]) -> list[Anomaly]:
-    """Lists all anomalies by split and feature; in a split, those of the data set are last."""
+    """Lists the anomalies of each split: those of features, by name, then those of the data set."""
     found = []
     for split, anomalies in by_split.items():
         features = sorted(anomalies.anomaly_info.items())

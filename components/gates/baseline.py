@@ -71,7 +71,8 @@ def _latest(
 ) -> Artifacts:
     """Returns the latest blessed artifact of `key` that is not in `own`, and its blessing.
 
-    `meant_by` returns ids of artifacts that a blessing may be for; the first that was given counts.
+    `meant_by` returns ids of artifacts to which a blessing may belong; the first id of an artifact
+    in `input_dict[key]` counts.
     """
     others = {one.id: one for one in input_dict[key] if one.id not in own}
     for blessing in sorted(input_dict[MODEL_BLESSING], key=lambda one: one.id, reverse=True):

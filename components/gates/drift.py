@@ -23,7 +23,7 @@ def feature_name(feature: FeatureStatistics) -> str:
 
 
 def distances(before: Statistics, now: Statistics) -> Iterator[tuple[str, float]]:
-    """Yields each feature's distance, 1 if it is in only one data set; both must have rows."""
+    """Yields each feature's distance: 1 if only one data set has it; both sets must have rows."""
     old, new = by_name(before), by_name(now)
     for name in sorted(old.keys() | new.keys()):
         if name in old and name in new:

@@ -73,7 +73,7 @@ def find_leaks(
             yet.
         labels: Columns to predict. Texts, and whole numbers with few distinct values, are classes.
         left_out: Columns that the model does not get.
-        group: Column by which the split is grouped: equal values are all in one split.
+        group: Column by which the splits are grouped: rows with equal values are all in one split.
     """
     # The sample of a split lacks features with several values per row. A feature that has no value
     # in a sample may have another type there.
@@ -208,7 +208,7 @@ def _binned(values: np.ndarray) -> np.ndarray:
 
 
 def _explained(bins: np.ndarray, y: np.ndarray, *, is_class: bool) -> float:
-    """Returns the share by which predictions from bins reduce the error of a constant prediction.
+    """Returns the share by which one prediction per bin reduces the error of a constant prediction.
 
     Each bin's prediction comes from one half of the rows; the errors are those on the other half.
     """

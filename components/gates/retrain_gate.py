@@ -71,7 +71,7 @@ def decide(
     Args:
         now: Statistics of this run by split.
         before: Statistics of the run that blessed a model last.
-        options: Limits; reaching one of them suffices.
+        options: Limits; the run retrains if at least one of them is reached.
         age_days: Days since `before` was computed.
     """
     if not options.is_set:

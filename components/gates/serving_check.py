@@ -160,8 +160,8 @@ def ServingCheck(  # noqa: N802 - TFX names a node after its function
 ) -> None:
     """Loads a model as TensorFlow Serving does, and blesses it if it answers rows of a split.
 
-    The answers must equal the model's predictions for the same rows, transformed as for training.
-    This is a test of training-serving skew.
+    The answers must equal the model's predictions for the same rows, transformed as for training;
+    otherwise, there is training-serving skew.
 
     Args:
         model: Output of a Trainer.

@@ -52,7 +52,7 @@ class ColumnFacts:
         return self.lengths.total()
 
     def merge(self, other: "ColumnFacts") -> None:
-        """Adds facts about later rows."""
+        """Adds the facts of `other`, which are about later rows."""
         for kind, folder in other.kinds.items():
             self.kinds.setdefault(kind, folder)
         self.lengths.update(other.lengths)
@@ -117,7 +117,7 @@ class Facts:
                     _add_texts(facts, values)
 
     def merge(self, other: "Facts") -> None:
-        """Adds facts about later rows."""
+        """Adds the facts of `other`, which are about later rows."""
         self.rows += other.rows
         for name, seen in other.columns.items():
             self.columns.setdefault(name, ColumnFacts(seen.is_ids)).merge(seen)

@@ -17,8 +17,8 @@ MAX_BLOCK_ROWS = 4096
 # Size limit for blocks of large rows: the CPU cache would not keep a larger block from one
 # processing step to the next.
 TARGET_BLOCK_BYTES = MIB
-# Minimum number of rows per block. A block of this many rows may exceed the size limit, because
-# large values are read one by one.
+# Minimum number of rows per block. A block of this many rows may exceed the size limit; its values
+# of at least `LARGE_BYTES` are read one by one.
 MIN_BLOCK_ROWS = 64
 
 _IMAGE = re.compile(r"^(?P<name>.+?)(=(?P<height>\d+)x(?P<width>\d+)(x(?P<channels>[13]))?)?$")

@@ -54,7 +54,7 @@ from penstock.components.tfrecord.sharding import MIB, ShardPlan, plan_shards, s
 # pyarrow writes each buffer of a batch separately; the file object collects this number of bytes
 # before it writes them.
 _WRITTEN_BYTES = MIB
-# Number of bytes of a shard's rows that are divided among the packed shards at once.
+# A reading task collects this number of bytes of rows, then divides them among the packed shards.
 _DIVIDED_BYTES = 64 * MIB
 # Maximum number of shards of a split whose first rows are sampled to estimate the size of a packed
 # row.
@@ -296,7 +296,7 @@ class WritePacked:
 
     @cached_property
     def _maker(self) -> BlockMaker:
-        """Block maker, which each process makes once, because vocabularies may be large."""
+        """Block maker; each process creates it only once, because vocabularies may be large."""
         ids = {
             column.name: self.output.read(column.vocabulary).split(b"\n")[:-1]
             for column in self.layout.columns

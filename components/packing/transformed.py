@@ -110,7 +110,7 @@ def transformed_schema(graph: str) -> Any:
 
 
 def stated_columns(schema: Any) -> dict[str, StatedColumn]:
-    """Returns kind and shape of each feature in use, in the order of a TFMD schema."""
+    """Returns kind and shape of each feature in use in a TFMD schema, in the schema's order."""
     import tensorflow as tf
 
     from penstock.components.tfrecord.feature_spec import feature_spec

@@ -20,7 +20,7 @@ from penstock.components.tfrecord.encoder import encode_examples
 
 ENDINGS = {"parquet": "parquet", "arrayrecord": "array_record"}
 
-# Writes the batches of a shard, at least one, to a file.
+# Writes the batches of a shard to a file; there is at least one batch.
 Write = Callable[[Path, Iterable[pa.RecordBatch]], None]
 
 

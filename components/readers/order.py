@@ -36,7 +36,8 @@ Numbers: TypeAlias = npt.NDArray[np.int64]
 Permute = Callable[[int, int, int, int], npt.NDArray[Any]]
 
 # The seed of TensorFlow's stateless random operations is a pair of numbers. In the second one, this
-# many low bits contain the index of a row or window, and the bits above the number of the pass.
+# many low bits contain the index of a row or window; the higher bits contain the number of the
+# pass.
 ROW_BITS = 40
 
 
@@ -177,7 +178,8 @@ class RowOrder:
     def __init__(self, order: Order, first_numbers: Numbers, permute: Permute) -> None:
         self._order, self._first_numbers, self._permute = order, first_numbers, permute
         self._lock = threading.Lock()
-        # Batches that are made at the same time belong to one or two passes and to few windows.
+        # Callers ask for neighbouring batches, which seldom need more than two passes or four
+        # windows.
         self._blocks = lru_cache(maxsize=2)(self._blocks_of_pass)
         self._window = lru_cache(maxsize=4)(self._permuted)
 

@@ -88,7 +88,7 @@ class PackedShards:
             return self._block(number)
 
     def batch(self, numbers: Numbers) -> pa.RecordBatch:
-        """Returns the rows with the given `numbers`, in this order, as `plain` converts them."""
+        """Returns the rows with the given `numbers`, in this order, in the types of `plain`."""
         small = None if all(c.is_large for c in self.columns) else self._small(numbers)
         arrays = [
             self._large(c, numbers)

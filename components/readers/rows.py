@@ -182,9 +182,9 @@ class Rows:
                 short. None means an endless stream.
 
         Returns:
-            Batches with columns of int64, float32, binary or lists; in packed shards also of int32,
-            uint8, and flat fixed-size lists (for features of several values). In row Examples, a
-            missing value is null.
+            Batches with columns of int64, float32, binary or lists of these; in packed shards also
+            of int32, uint8, and flat fixed-size lists (for features of several values). In row
+            Examples, a missing value is null.
 
         Raises:
             UsageError: `worker` is not below `workers`; or `shuffle` is set, and `batch_size` is

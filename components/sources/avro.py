@@ -146,7 +146,7 @@ def _check_crc(stream: _Stream, block: Any) -> None:
 
 
 def _arrow_type(avro_type: Any) -> pa.DataType:
-    """Returns the Arrow type of an Avro type; raises ValueError for a union of different units."""
+    """Returns the Arrow type of an Avro type; ValueError if a union mixes units (dates, times)."""
     if isinstance(avro_type, list):
         return _union({_arrow_type(branch) for branch in avro_type} - {pa.null()})
     if not isinstance(avro_type, Mapping):

@@ -57,7 +57,7 @@ def batch_without(
     first_row: int,
     raw: Callable[[int], bytes],
 ) -> Batch:
-    """Returns a batch of the file `place`; faulty rows are rejected, with bytes from `raw`."""
+    """Returns a batch of file `place`; rejects the rows in `faults`, with bytes from `raw`."""
     rejected = [
         RejectedRow(place, first_row + at, 0, *faults[at], raw(at)) for at in sorted(faults)
     ]

@@ -25,7 +25,7 @@ from penstock.components.sources.tokens import beyond_float32
 from penstock.components.tfrecord.sharding import MIB
 
 # A number beyond float64, which the parser reads as infinity, has an exponent of at least three
-# digits, or at least 200 digits in a row. Only a line that matches needs the slower hook
+# digits, or at least 200 consecutive digits. Only a line that matches needs the slower hook
 # `parse_float=_finite`.
 _LARGE = re.compile(rb"[eE]\+?\d{3}|\d{200}")
 _SHOWN_CHARACTERS = 80

@@ -141,7 +141,10 @@ def located(path: str) -> str:
 
 
 def _as_listed(file: ColumnarFile, listed: DataFile, snapshot: Snapshot) -> ColumnarFile:
-    """Returns a file with the table's columns; one that it lacks has one value in all rows."""
+    """Returns a file with the table's columns.
+
+    A column that the file lacks has the same value in all rows: the partition value, or null.
+    """
     by_id: dict[str | int | None, str] = {_field_id(one): one.name for one in file.schema}
     if isinstance(snapshot.columns[0].stored, int) and set(by_id) == {None}:
         raise DataError(
@@ -230,7 +233,7 @@ def _delta_snapshot(table: Any, place: str) -> Snapshot:
 
 
 def _within(place: str, path: str) -> str:
-    """Returns the place of a data file; raises DataError if the log points outside the table."""
+    """Returns a data file's path or address; raises DataError if it is outside the table."""
     inner = unquote(path)
     whole = inner if "://" in inner else posixpath.join(place, inner)
     bare = whole.removeprefix("file://")

@@ -52,8 +52,8 @@ def _open(pattern: str | Sequence[str], options: KindOptions | None, spread: Spr
     inputs = [pattern] if isinstance(pattern, str) else list(pattern)
     name = options.kind or _kind_of(find(inputs, None).files)
     kind = find_kind(name)
-    # For CSV, a `Table` is not converted, because `Table` is a subclass of `Csv`. If the kind was
-    # only recognised, it stays None; the opener then refuses some files without a delimiter.
+    # For CSV, a `Table` is not converted, because `Table` is a subclass of `Csv`. Its `kind` stays
+    # None if CSV was recognised, not given; the opener then refuses some files without a delimiter.
     if not isinstance(options, kind.options_type):
         options = options_from_json({**asdict(options), "kind": name})
     return kind.load_opener()(inputs, options, spread)

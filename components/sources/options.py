@@ -160,9 +160,9 @@ class RowFileOptions(ColumnOptions):
 def check_fields(options: Any, **choices: Collection[str]) -> None:
     """Raises UsageError if a field's type differs from that of its default (int, bool, strings).
 
-    A number may be 0 only if its default is 0. `kind` must keep a default that is not None. Text
-    fields with `choices` must have one of these; other texts and fields whose default is None are
-    not checked.
+    A number may be 0 only if its default is 0. `kind` must equal its default, unless that is None.
+    Text fields with `choices` must have one of these; other texts and fields whose default is None
+    are not checked.
     """
     known: dict[str, Collection[str]] = {**_CHOICES, **choices}
     for field in fields(options):

@@ -1,9 +1,9 @@
 """Parquet files as a `Source`.
 
 A 96-bit timestamp (Impala, Hive, older Spark) is a Julian day and nanoseconds since its midnight.
-It is read in microseconds, because nanoseconds would overflow before 1677 and after 2262. Arrow's
-own writer stores times before 1970 with negative nanoseconds, which Arrow's reader reads as other
-times. So columns of 96-bit timestamps are refused in files that Arrow wrote.
+It is read as a whole number of microseconds, because nanoseconds would overflow before 1677 and
+after 2262. Arrow's own writer stores times before 1970 with negative nanoseconds, which Arrow's
+reader reads as other times. So columns of 96-bit timestamps are refused in files that Arrow wrote.
 """
 
 from collections.abc import Iterator, Sequence

@@ -32,9 +32,9 @@ TEXT = Column("text", FeatureKind.BYTES)
 LINE = Column("line", FeatureKind.INT)
 UNITS = ("line", "document")
 _SNIFFED_BYTES = 512
-# ASCII texts: an escape sequence each of unicode_escape, raw_unicode_escape, idna, utf_7, hz and
-# iso2022, then a text of all ASCII characters. An encoding that decodes one of them to other
-# characters may also turn other bytes into line ends.
+# ASCII texts: an escape sequence of each of the encodings unicode_escape, raw_unicode_escape, idna,
+# utf_7, hz and iso2022, then all ASCII characters. An encoding that decodes one of these texts to
+# other characters may also turn bytes other than LF into line ends.
 _ASCII_PROBES = (
     rb"a\n", rb"\u000a", b"xn--nxasmq6b", b"+AAo-", b"~{0l~}", b"\x1b$B0l\x1b(B", bytes(range(128)),
 )  # fmt: skip
@@ -53,8 +53,8 @@ class Text(WholeFileOptions):
         max_row_bytes: Maximum length of a line or document; a longer one is rejected.
         allow_empty: Whether a file without text is skipped instead of refused; a skipped document
             counts as blank.
-        folder_label: For documents: whether to add the feature `label`, the name of the folder
-            right below the input that contains the file.
+        folder_label: For documents: whether to add the feature `label` with the name of the folder
+            right below the input.
         shuffle_seed: For documents: seed of their order in the shards.
     """
 
@@ -98,7 +98,7 @@ class LineSource(TextSource):
 
     def batches(self, block: RowBlock, place: RowPlace) -> Iterator[Batch]:
         encoding, skip_blank = self.options.encoding, self.options.skip_blank
-        # This check of all bytes at once accepts almost every block.
+        # Almost every block passes this check as a whole, so its lines need no checks of their own.
         is_good = fault_in(block.data, encoding, what="block") is None
 
         def parse(line: bytes, offset: int) -> bytes:

@@ -56,7 +56,7 @@ class Spread(ExitStack):
         return self._workspace
 
     def _place(self) -> str | os.PathLike[str]:
-        """Returns the output or a private folder.
+        """Returns the output or a private folder; the workspace is made beside or below it.
 
         The folder is private if there is no output, or if the output is in an object store and all
         workers are processes on this machine.

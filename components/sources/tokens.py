@@ -40,8 +40,8 @@ _CLASSES = {
     "padded": ANY_FLOAT,
     "non_finite": NON_FINITE,
 }
-# Patterns that find the texts of a class whose value may be beyond int64 (integers) or float32
-# (floats): all texts whose value is, and some whose value is not.
+# Patterns that match every text of a class whose value is beyond int64 (integers) or float32
+# (floats), and a few other texts, which `_is_long` then excludes.
 _MAY_BE_LONG = {"integers": "[0-9]{19}", "floats": "[eE]|[0-9]{38}"}
 # If more than this share of the numbers has leading zeros or a plus sign, the column is taken to
 # contain codes, otherwise quantities, some of them badly written. A numeric column reads "007" as
@@ -123,7 +123,7 @@ class TypeSample:
         self._tallies: dict[str, Counter[str]] = {}
 
     def add(self, name: str, values: pa.Array) -> None:
-        """Counts unconverted values of one column, binary [rows]."""
+        """Adds the texts of one column, binary [rows], to its counts."""
         tally = self._tallies.setdefault(name, Counter())
         counted = values.value_counts()
         texts, counts = counted.field("values"), counted.field("counts").to_numpy()
@@ -144,7 +144,7 @@ class TypeSample:
         `integers` counts whole numbers within int64, `floats` other numbers within float32, and
         `long` numbers beyond these types. `padded` counts numbers with leading zeros or a plus sign
         (codes and telephone numbers), and `non_finite` counts NaN and infinities. `nulls` counts
-        texts without value, and `texts` counts the rest.
+        texts that mean no value, and `texts` counts the rest.
 
         The kind is BYTES if there is no value, if more than 1 % of the numbers are padded, or if at
         most half of the values are numbers. Otherwise it is FLOAT if any number is in `floats`, or

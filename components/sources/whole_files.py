@@ -39,7 +39,7 @@ FILENAME = Column("filename", FeatureKind.BYTES)
 SIZE = Column("size", FeatureKind.INT)
 LABEL = Column("label", FeatureKind.BYTES)
 # Batches are small, because a worker holds two of them. A batch has a fixed cost of a millisecond,
-# or 20 us per image of 75 KB; batches of 8 MiB would save 8 us per image.
+# which is 20 us per image of 75 KB; batches of 8 MiB would save 8 us per image.
 _BATCH_BYTES = 4 * MIB
 # Number of bytes that quarantine keeps from the start of a bad file; the file itself stays in
 # place.
@@ -96,7 +96,7 @@ class FileList(ScannedFile):
     def for_reading(self, start: int, end: int) -> "FileList":
         """Returns rows `start` to `end`.
 
-        Copies the facts, because pickling an Arrow slice would include the rows outside it.
+        Copies `facts`, because pickling an Arrow slice would include the rows outside it.
         """
         read = len(self.entries)
         return replace(

@@ -37,8 +37,8 @@ from penstock.components.tfrecord.manifest import (
 from penstock.components.tfrecord.recovery import recover
 from penstock.components.tfrecord.sharding import split_dir
 
-# Age from which a file counts as settled. It is longer than the tick of any file system's clock,
-# which is up to 2 s (FAT).
+# A file's digest is stored only if the file last changed at least this long ago. This is longer
+# than the tick of any file system's clock, which is up to 2 s (FAT).
 _SETTLED_NS = 3 * 10**9
 _HASHING_THREADS = 4
 

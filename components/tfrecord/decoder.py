@@ -100,7 +100,7 @@ _READ_ALL: dict[FeatureKind, Callable[[Bytes, Numbers, Numbers], pa.Array]] = {
 
 
 def _enter(data: Bytes, at: Numbers, tag: bytes) -> tuple[Numbers, Numbers]:
-    """Returns begin and end of the content of the field with this tag at each offset."""
+    """Returns begin and end of the content of the fields that begin at `at` and have this tag."""
     _require(data[at] == tag[0])
     size, begin = _varints(data, at + 1)
     _require(size < len(data))

@@ -77,7 +77,7 @@ def _map_entry(name: str, column: pa.Array) -> tuple[Part, pa.BinaryArray]:
 
 
 def _feature(column: pa.Array) -> tuple[pa.BinaryArray, Callable[[int], bytes]]:
-    """Returns the encoded values of each row, and a function from their size to their header."""
+    """Returns each row's encoded values, and a function from the size of these to their header."""
     is_list = pa.types.is_list(column.type)
     kind = column.type.value_type if is_list else column.type
     if kind not in LIST_TAGS:
@@ -85,7 +85,7 @@ def _feature(column: pa.Array) -> tuple[pa.BinaryArray, Callable[[int], bytes]]:
 
     def head(size: int) -> bytes:
         if is_list and (kind == pa.binary() or size == 0):
-            values_head = b""  # each byte string has its own tag; an empty list has no packed run
+            values_head = b""  # each byte string has its own tag; an empty list has no packed field
         else:
             values_head = TAG_1 + varint(size)
         return LIST_TAGS[kind] + varint(len(values_head) + size) + values_head
@@ -95,7 +95,7 @@ def _feature(column: pa.Array) -> tuple[pa.BinaryArray, Callable[[int], bytes]]:
 
 
 def entry_head(key: bytes, feature_head: bytes, size: int) -> bytes:
-    """Returns the map entry of `key` up to `feature_head`; the last `size` bytes must follow."""
+    """Returns the start of `key`'s map entry, with `feature_head`; `size` bytes must follow."""
     body = TAG_1 + varint(len(key)) + key + TAG_2 + varint(len(feature_head) + size)
     body += feature_head
     return TAG_1 + varint(len(body) + size) + body

@@ -108,8 +108,8 @@ def is_example(payload: bytes) -> bool:
     """Returns whether a payload is an Example or a SequenceExample, from its outermost layer.
 
     This takes 0.3 us, because only tags and lengths are compared: the one or two submessages at the
-    top level must fill the payload exactly. An unusual layout, which protobuf permits, is parsed
-    instead.
+    top level must fill the payload exactly. Protobuf also permits other layouts; a payload that has
+    one is parsed, which takes longer.
     """
     return (len(payload) > 4 and _is_filled(payload)) or parse_example(payload) is not None
 

@@ -131,7 +131,7 @@ def _ragged_spec(
 def _ragged(
     schema: schema_pb2.Schema,
 ) -> dict[str, tuple[str, schema_pb2.TensorRepresentation.RaggedTensor]]:
-    """Returns name and representation of each ragged feature, by the feature with its values."""
+    """Returns name and representation of each ragged tensor, by the feature with its values."""
     found = {}
     for group in schema.tensor_representation_group.values():
         for name, representation in group.tensor_representation.items():

@@ -23,7 +23,7 @@ _MAX_STEM_BYTES = 200
 
 
 def attempt_folder(target: Path) -> Path:
-    """Returns a new path beside an output, at which one attempt writes the new output."""
+    """Returns a new path beside an output; one attempt writes the new output there."""
     return target.with_name(f"{_prefix(target)}{uuid.uuid4().hex[:12]}")
 
 
@@ -46,8 +46,8 @@ def remove_attempt(lock: Path) -> None:
         with lock.open("r+b") as held:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             folder = lock.with_name(lock.name.removesuffix(LOCK))
-            # The lock contains the output's name, unless its process was killed right after
-            # creating it.
+            # The lock file contains the output's name, unless the process that created it was
+            # killed right afterwards.
             clear(folder, lock.with_name(os.fsdecode(held.read()) or folder.name))
     except (OSError, ValueError):  # lock in use, removed, another user's, or with an invalid name
         return

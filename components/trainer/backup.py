@@ -64,7 +64,7 @@ class Backup(keras.callbacks.Callback):
         self._has_signal = False  # whether any worker had a signal; the same on all workers
         self._test_steps = 1
         self._begin = self._end = self._passed = 0
-        self._timed_steps, self._timed_seconds = 0, 0.0  # this epoch, except the run's first call
+        self._timed_steps, self._timed_seconds = 0, 0.0  # this epoch, without the run's first call
         self._saved_at: tuple[int, int] | None = None
         self._saved_seconds = time.monotonic()
         self._logs: Logs = {}

@@ -162,7 +162,7 @@ def train(
             speed=speed,
         )
         write_training_record(scratch or model_run_dir, record)
-        backup.stop_if_interrupted()  # for a signal received since the last step
+        backup.stop_if_interrupted()  # for a signal received after the call above
     logger.info("%s", record.verdict)
     return Trained(model, record, scratch is None, checkpoints)
 

@@ -128,8 +128,8 @@ def warm_started(
         base: Folder of a SavedModel from `export_model`, or a `.keras` file; None returns
             `build_model` unchanged.
         transform_graph: `fn_args.transform_graph_path` of the new model; None if it has no graph.
-        partly: Whether a weight whose shape differs from the base model's keeps its initial values;
-            if not, this is an error.
+        partly: Whether a weight that the base model lacks, or has in another shape, keeps its
+            initial values; if not, such a weight is an error.
 
     Raises:
         DataError: The returned function raises it if there is no such model or, unless `partly`, if

@@ -173,7 +173,8 @@ def _tasks(text: str) -> tuple[tuple[str, ...], int] | None:
 def _meet(addresses: Sequence[str], index: int, timeout_seconds: float) -> None:
     """Waits until all other workers accept connections, and accepts theirs meanwhile.
 
-    TensorFlow would wait for an hour, ignore signals, and not name the missing workers.
+    Without this, TensorFlow would wait for an hour, ignore signals, and not name the missing
+    workers.
     """
     missing = dict(enumerate(addresses))
     port = int(missing.pop(index).rsplit(":", 1)[1])

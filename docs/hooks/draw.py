@@ -1,10 +1,10 @@
 """Draws the pictures of README and docs/architecture.md: `python docs/hooks/draw.py`.
 
-`pipeline.svg` shows the path of the data in one row. `dag.svg` is the DAG of `penstock run taxi`,
-and `rooms.svg` shows the imports between rooms, the folders in the table of CONTRIBUTING.md. DAG
-and imports are read from the code. An arrow between two boxes is left out if a path of other arrows
-connects them. SVG files are displayed offline, on a code host and on a package index in the same
-way.
+`pipeline.svg` shows the path of the data as one row of boxes. `dag.svg` is the DAG of
+`penstock run taxi`, and `rooms.svg` shows the imports between rooms, the folders in the table of
+CONTRIBUTING.md. DAG and imports are read from the code. An arrow between two boxes is left out if a
+path of other arrows connects them. An SVG file looks the same offline, on a code host and on a
+package index.
 """
 
 import ast

@@ -153,7 +153,7 @@ class EvaluationOptions:
 class TuneOptions:
     """Search for better options before the training, among those that `search_space(hp)` returns.
 
-    This function is in the module of the pipeline's `run_fn`.
+    `search_space` is a function in the module of the pipeline's `run_fn`.
 
     Attributes:
         trials: Number of trainings with randomly chosen options; 0 trains only with the given
@@ -234,7 +234,7 @@ class PipelineConfig:
         register: MLflow's registered model to which a pushed model is added as a version.
         must_beat: Baseline that the trained model must beat on the evaluation rows: the best
             constant, a linear model or boosted trees. If the trained model does not beat it, the
-            run stops. None only reports the comparison.
+            run stops. None reports the comparison and never stops the run.
         lineage: Receiver of the OpenLineage events.
         model_card: Statements about the model that only its authors can make, for the report.
         parameters: Dotted names of options that a run on Kubeflow may change; by default the data,

@@ -45,8 +45,8 @@ def table_model(
         deep.append(inputs[NUMBERS_XF])
     if categories:
         inputs[CATEGORIES_XF] = keras.Input((len(categories),), name=CATEGORIES_XF, dtype="int64")
-        # In the wide and in the deep part, all columns share one embedding table, in which each
-        # column has its own range of rows.
+        # The wide and the deep part each have one embedding table, in which each column has its own
+        # range of rows.
         first_row = [0, *itertools.accumulate(categories[:-1])]
         rows = inputs[CATEGORIES_XF] + keras.ops.convert_to_tensor(first_row, dtype="int64")
         ids = sum(categories)
@@ -93,9 +93,9 @@ def image_model(facts: ModelFacts, options: ImageModelOptions) -> keras.Model:
 def _labels(
     facts: ModelFacts, options: TableModelOptions | ImageModelOptions
 ) -> Mapping[str, LabelFacts]:
-    """Returns the facts of the labels if the model needs them.
+    """Returns the facts of the labels if the model needs them, else {}.
 
-    Otherwise the labels are not counted, because counting them reads all rows.
+    Facts that are not needed are not computed, because that would read all rows.
     """
     needed = options.class_weights or any(t.task == "regression" for t in facts.targets)
     return facts.labels if needed else {}

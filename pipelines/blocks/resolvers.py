@@ -41,7 +41,7 @@ def span_range(first: int, last: int) -> range_config_pb2.RangeConfig:
 
 
 def base_model(examples: BaseChannel) -> Resolver:
-    """Returns a resolver of `model`: the latest blessed model trained on other Examples."""
+    """Returns a resolver of `model`: the latest blessed model not trained on `examples`."""
     return _blessed(LatestBlessedOfOtherDataStrategy, examples=examples).with_id("BaseModel")
 
 
@@ -51,7 +51,7 @@ def latest_blessed(candidate: BaseChannel) -> Resolver:
 
 
 def blessed_statistics(candidate: BaseChannel) -> Resolver:
-    """Returns a resolver of `statistics`: those of the latest run that blessed a model."""
+    """Returns a resolver of `statistics`: those of the latest other run that blessed a model."""
     return Resolver(
         strategy_class=LatestBlessedStatisticsStrategy,
         statistics=Channel(type=ExampleStatistics),

@@ -74,8 +74,8 @@ def _trees(y: np.ndarray, target: Target) -> Any:
     # than classes.
     counts = np.unique(y, return_counts=True)[1]
     can_stop = is_quantity or (counts.min() > 1 and len(counts) < 0.2 * len(y))
-    # These settings were the best of eight on the 20 tables of docs/real_tables.md. Ids in the
-    # order of frequency gave better models as numbers than as categories.
+    # These settings were the best of eight on the 20 tables of docs/real_tables.md. Category ids,
+    # which are ordered by frequency, gave better models as numbers than as categories.
     return kind(
         learning_rate=0.05,
         max_iter=300 if can_stop else 50,

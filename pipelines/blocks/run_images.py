@@ -25,8 +25,8 @@ from penstock.pipelines.blocks.target import Target
 from penstock.pipelines.blocks.training import train_and_compare
 from penstock.pipelines.blocks.training_options import read_options
 
-# Limit on unused class numbers, each of which costs an output of the model. It rejects labels such
-# as 20261121, which are not class numbers.
+# Limit on unused class numbers, each of which costs an output of the model. Labels such as
+# 20261121, which are not class numbers, would leave more numbers unused.
 _MOST_UNUSED = 1000
 
 

@@ -59,7 +59,7 @@ def train_and_compare(
 ) -> tuple[Trained, list[Beaten]] | None:
     """Trains a model and compares it with simpler models.
 
-    These are a constant and, if `fitting_input` is given, models fitted on its rows.
+    The simpler models are a constant and, if `fitting_input` is given, models fitted on its rows.
 
     Returns None on a worker that is not the chief, and in a trial of the Tuner, which needs only
     the record of the training.

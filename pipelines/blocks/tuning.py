@@ -1,9 +1,9 @@
 """The `tuner_fn` of TFX's Tuner: trains with random options of `search_space`, keeps the best.
 
 A trial runs the pipeline's `run_fn` up to the end of the training. The drawn values depend only on
-the seed, and a trial's folder depends only on its data, base model and options. So a search that
-was killed draws the same values again, reads the records of finished trials, and resumes the
-unfinished one.
+the seed, and a trial's folder depends only on its data, base model and options. So if a killed
+search is started again, it draws the same values, reads the records of finished trials, and resumes
+the unfinished one.
 """
 
 import posixpath

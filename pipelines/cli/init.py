@@ -59,7 +59,7 @@ def _init(
     """Look at data and write a small package that trains on it.
 
     Works out from the data which columns are numbers, dates, categories or ids, and whether the
-    target is a class or a quantity. NAME/*/features.py has the decisions.
+    target is a class or a quantity. NAME/*/features.py contains these decisions.
 
     Example: penstock init churn --data customers.csv --target churned
     """

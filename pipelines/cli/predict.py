@@ -46,9 +46,9 @@ def command(
     Rows are checked as in an ingest: if a column that the model needs is missing, or a value has
     the wrong type, the command stops with an error of one line. The file has each row with its
     `prediction`; if that is a class, also its `probability` and the `probabilities` of all classes
-    by name. With --explain, `because` names the three columns that changed the prediction most. The
-    effect of a value is measured against a typical one: the median, or the most frequent text, of
-    the first 4,096 rows.
+    by name. With --explain, `because` names up to three columns that changed the prediction most.
+    The effect of a value is measured against a typical one: the median, or the most frequent text,
+    of the first 4,096 rows.
 
     Example: penstock predict runs customers.csv --out predictions.parquet
     """

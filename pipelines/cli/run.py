@@ -215,9 +215,9 @@ def _import_libraries() -> None:
 
     Garbage collection skips these libraries' objects, but must not skip those of user modules.
 
-    The imports run in a thread of their own, which has no frames of the caller. Libraries keep the
-    exceptions of failed imports; such an exception references all frames of its thread and the
-    objects in these frames.
+    Libraries keep the exceptions of failed imports, and such an exception references all frames of
+    its thread and the objects in these frames. So the imports run in a separate thread, which has
+    no frames of the caller.
     """
 
     def load() -> None:

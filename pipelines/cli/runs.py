@@ -111,8 +111,8 @@ def prune_command(
     """Remove artifacts that neither a kept run nor the newest blessed model needs.
 
     Keeps, for each pipeline, the newest runs, active runs and the newest run that blessed a model.
-    The artifacts from which the artifacts of these runs were made are kept too. The record of a run
-    stays.
+    The artifacts from which the artifacts of these runs were made are kept too. The records of all
+    runs stay in the metadata store.
 
     Example: penstock runs prune runs/taxi --keep 3
     """
@@ -163,7 +163,8 @@ def list_runs(where: str) -> list[RunLine]:
     ordered = list(newest_first(find_stores(where)))
     for at, (store, run) in enumerate(ordered):
         note = read_note(run)
-        # If the run has no note, earlier runs show which nodes it did not reach.
+        # The note lists the nodes of the pipeline. Without a note, earlier runs show which nodes
+        # this run did not reach.
         older = [] if note.upstream else [r for s, r in ordered[at + 1 :] if str(s) == str(store)]
         earlier = [one for one in older if one.pipeline == run.pipeline]
         pipeline = gather_pipeline(run, note, earlier)

@@ -3,7 +3,7 @@
 data/images/0000.png ...    8 x 8 pixels, gray, 0..255
 data/labels.csv             file, class and text of each image
 
-The driver writes them before it lists the input files, in `penstock run` and in a container.
+The driver writes these files before it lists the input files, in `penstock run` and in a container.
 """
 
 from pathlib import Path

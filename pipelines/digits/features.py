@@ -1,4 +1,4 @@
-"""Target of the digits, for the metrics; training reads the classes from the data instead."""
+"""Target of the digits model, for the metrics; training reads the classes from the data instead."""
 
 from penstock.recipes import Target
 from penstock.training import image_features

@@ -43,7 +43,7 @@ def needs_kubeflow() -> Iterator[None]:
 
 
 def check_image(image: str, allow_mutable_tag: bool) -> None:
-    """Raises UsageError for a wrong name, and for a name without digest if no tag is allowed."""
+    """Raises UsageError for a wrong image name, or one without digest unless tags are allowed."""
     if not image or re.search(r"[\s{}]", image):
         raise UsageError(f"not the name of an image: {image!r}")
     if _BY_DIGEST.match(image):

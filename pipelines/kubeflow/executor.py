@@ -55,7 +55,7 @@ class ExecutorInput:
         return path
 
     def write_metadata(self, metadata: Mapping[str, Mapping[str, Any]]) -> None:
-        """Writes the metadata of output artifacts; each artifact's file gets the entry `uri`."""
+        """Writes metadata of output artifacts; the entry `uri` also goes to the artifact's file."""
         answer = {}
         for name, values in metadata.items():
             output = self._output(name)

@@ -1,6 +1,6 @@
 """Imports TFX's launcher without TensorFlow and Beam.
 
-Importing these two takes most of a short node's time.
+Importing TensorFlow and Beam takes most of a short node's time.
 
 TFX's orchestration works without them; its wheel `ml-pipelines-sdk` requires neither. An importer,
 a resolver and a node served from the cache need neither of them, nor any executor module. Before an
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _HEAVY = ("tensorflow", "apache_beam", "tfx.components")
-# Driver that needs `tfx.components` and `_PACKAGES` only for their protos and constants.
+# Driver that needs `tfx.components` and the packages in `_PACKAGES` only for protos and constants.
 _LIGHT_DRIVER = "penstock.components.example_gen.driver"
 _PACKAGES = ["tensorflow", "tensorflow_data_validation", "tensorflow_model_analysis"]
 

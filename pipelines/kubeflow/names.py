@@ -14,7 +14,7 @@ _MAX_PIPELINE_CHARS = 63
 _RESERVED_TASKS = ("root",)
 # Names of the inputs and outputs that the modules `pipeline_yaml` and `outputs` add to tasks.
 _RESERVED = ("run_id", "metrics", "html")
-# Component of the last task of a run, and its environment variable for the webhook's address.
+# Component of a run's last task, and the task's environment variable for the webhook's address.
 NOTIFY, WEBHOOK = "penstock.notify", "PENSTOCK_WEBHOOK"
 _MAX_FIELD_CHARS = 60
 
@@ -63,8 +63,7 @@ def _dashed(name: str) -> str:
 def _unique(
     wanted: Mapping[Key, str], reserved: Iterable[str], delimiter: str, max_chars: int
 ) -> dict[Key, str]:
-    # Names that are valid as they are have the first choice. A name that is already taken gets a
-    # number.
+    # Names that need no change are assigned first. A name that is already taken gets a number.
     taken = set(reserved)
     given: dict[Key, str] = {}
     for original in sorted(wanted, key=lambda name: (wanted[name] != name, name)):

@@ -139,7 +139,7 @@ def _launch(
 def _sigterm_raises(node_id: str) -> Iterator[None]:
     """Turns SIGTERM into an exception, so that the launcher publishes the failure and cleans up.
 
-    Training code that handles SIGTERM itself, to save a checkpoint, takes precedence.
+    While training code handles SIGTERM itself, to save a checkpoint, its handler replaces this one.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -94,9 +94,9 @@ def set_retry_budgets(spec: Mapping[str, Any], retry: Retry) -> None:
 
     KFP's `backoffMaxDuration` becomes Argo's `maxDuration`. `maxDuration` is not the longest wait
     but the time since the first attempt began, after which Argo kills even a running attempt. kfp
-    writes at most 3600 s. Without `backoffMaxDuration`, the value is 0, so no attempt is retried.
-    (See `addParameterDefault` in `argocompiler/container.go` of Kubeflow pipelines 2.17, and
-    `processNodeRetries` in `operator.go` of Argo 4.0.)
+    writes at most 3600 s. Without `backoffMaxDuration`, `maxDuration` is 0, so no attempt is
+    retried. (See `addParameterDefault` in `argocompiler/container.go` of Kubeflow pipelines 2.17,
+    and `processNodeRetries` in `operator.go` of Argo 4.0.)
     """
     for task in tasks_of(spec).values():
         if "retryPolicy" in task:

@@ -53,7 +53,7 @@ class Recipe:
         return cls(**json.loads(text))
 
     def build(self, texts: Sequence[str]) -> tuple[pipeline_pb2.Pipeline, dict[str, Any]]:
-        """Builds the IR; returns it with the options that `NAME=VALUE` texts changed.
+        """Builds the IR; returns it, and the options that the `NAME=VALUE` texts changed.
 
         `NAME=` without a value leaves the option unchanged.
         """

@@ -117,7 +117,7 @@ def health(host: str) -> dict[str, Any]:
 
 
 def load_cluster_config() -> None:
-    """Loads the caller's kubeconfig, or else the pod's account.
+    """Loads the caller's kubeconfig, or else the pod's service account.
 
     Raises ConfigException if there is neither.
     """

@@ -234,7 +234,8 @@ def _owned(
     }
     body["metadata"] = {**body.get("metadata", {}), "name": name, "ownerReferences": [reference]}
     spec = _job_of(body)["template"]["spec"]
-    # The workers get the account of the node's pod, for example for its rights to a bucket.
+    # The workers get the service account of the node's pod, and with it, for example, access to a
+    # bucket.
     spec["serviceAccountName"] = owner.spec.service_account_name
     port = spec["containers"][0]["ports"][0]["containerPort"]
     # The host names that JobSet's headless service assigns.

@@ -90,7 +90,7 @@ def _read(data: str, names: Sequence[str]) -> pa.Table:
     if os.path.isfile(one := os.path.join(data, "predictions.parquet")):  # KFP passes a folder
         data = one
     try:
-        if data.endswith(".parquet"):  # read directly, so structs and 64-bit numbers stay
+        if data.endswith(".parquet"):  # read directly, which keeps structs and 64-bit numbers
             path = local_path(data)
             _require(names, pq.read_schema(path).names, data)
             table = pq.read_table(path, columns=list(names))

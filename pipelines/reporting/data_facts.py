@@ -25,7 +25,7 @@ from penstock.pipelines.reporting.numbers import compact, percent
 # Maximum number of rejected rows that are read to count their reasons; reading them takes 0.1 s.
 MOST_READ = 20_000
 _SAMPLES = 10
-_PREVIEW_ROWS = 6  # the page shows each row as a column of a table
+_PREVIEW_ROWS = 6  # few, because the page shows each row as a column of a table
 # Maximum number of columns of a table that are shown.
 _MOST_COLUMNS = 60
 # Maximum number of values of a text domain that are shown.

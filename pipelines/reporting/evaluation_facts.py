@@ -111,7 +111,7 @@ class EvaluationFacts:
 def gather_evaluation(
     uri: str, classes: Mapping[str, Sequence[str]] | None = None
 ) -> EvaluationFacts:
-    """Gathers an artifact's facts; `classes` has the class names of each label."""
+    """Gathers an artifact's facts; `classes` has the class names of each target."""
     uri = local_folder(uri)
     result = Evaluation.read(uri)
     closer = gather_closer(uri, classes or {})

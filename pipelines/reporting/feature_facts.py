@@ -137,7 +137,7 @@ def _split(feature: Any, rows: int, bars: Sequence[Bar]) -> SplitFeature:
     kind, texts = feature.WhichOneof("stats"), feature.string_stats
     return SplitFeature(
         rows=rows,
-        # TFDV's `num_missing` leaves out rows without the parent feature.
+        # TFDV's `num_missing` cannot be used: it leaves out rows without the parent feature.
         missing=max(0, rows - present(feature)) if kind else rows,
         distinct=int(texts.unique) if kind == "string_stats" else None,
         top=[Bar(t.value, t.frequency) for t in texts.top_values[:1] if t.value != _NO_TEXT],

@@ -15,7 +15,7 @@ _NEARLY_ALL = 0.8
 
 @dataclass(frozen=True)
 class Bar:
-    """A category or range as text, and its count; `rebin` interpolates, so it may be fractional."""
+    """A category or range as text, and its count, a fraction if `rebin` interpolated it."""
 
     label: str
     count: float

@@ -114,7 +114,8 @@ def gather_lineage(
 ) -> LineageFacts:
     origins = []
     for node in run.nodes:
-        # A node from the cache has no digest in its options, but its output has one.
+        # If a node's output comes from the cache, the digest is not among the node's options, but
+        # among the output's properties.
         known = [node.options, *(plain_properties(artifact) for artifact in node.outputs)]
         place = _first(known, _PLACES)
         if place:

@@ -15,7 +15,7 @@ from penstock.pipelines.runs.run_record import RunRecord
 class Trials:
     """The finished trials of a Tuner."""
 
-    objective: str  # `score` if a user's own `tuner_fn` chose the objective
+    objective: str  # a metric, or `score` if a user's own `tuner_fn` chose the objective
     rows: Sequence[Mapping[str, Any]]  # `trial_id`, `score`, hyperparameters; best first
 
     @property

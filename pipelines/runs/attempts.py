@@ -32,7 +32,7 @@ def executions_of(
         constants.NODE_CONTEXT_TYPE_NAME,
     ),
 ) -> list[metadata_store_pb2.Execution]:
-    """Returns executions that are in every context of the node of these types, oldest first."""
+    """Returns the executions that are in all the node's contexts of these types, oldest first."""
     # The executions are filtered in Python because MLMD 1.21 has no filter queries.
     by_context = []
     for spec in node.contexts.contexts:

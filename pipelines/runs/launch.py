@@ -2,9 +2,9 @@
 
 TFX checks only that an artifact's path exists. Here, Examples must also match their manifest, and a
 pushed model must still be the newest version in its serving folder, and unaltered. A node fails if
-its input Examples have changed, even if its outputs are in the cache. A node whose output in the
-cache has changed does not use the cache: it runs again. The row counts of a node's outputs are
-compared with those of its inputs.
+its input Examples have changed, even if its outputs are in the cache. If a node's output in the
+cache has changed, the node does not use the cache but runs again. The row counts of a node's
+outputs are compared with those of its inputs.
 """
 
 import logging
@@ -70,8 +70,8 @@ def launch(
 ) -> NodeResult:
     """Launches a node of a compiled pipeline; raises NodeFailedError if TFX records a failure.
 
-    `prepare` is called before an executor is imported, so it is not called for a node from the
-    cache. `python` is the operator for executors that are not Beam executors.
+    `prepare` is called before an executor is imported, so it is not called if the node's outputs
+    come from the cache. `python` is the operator for executors that are not Beam executors.
     """
     deployment = runner_utils.extract_local_deployment_config(ir)
     node_id = node.node_info.id
@@ -168,7 +168,7 @@ class _CheckedDriver(base_driver_operator.BaseDriverOperator):
 class _HeldExecutor(base_executor_operator.BaseExecutorOperator):
     """Runs an executor, and compares the row counts of its outputs with those of its inputs."""
 
-    SUPPORTED_EXECUTOR_SPEC_TYPE = ()  # the stock operator checks the type
+    SUPPORTED_EXECUTOR_SPEC_TYPE = ()  # TFX's operator, which runs the executor, checks the type
     SUPPORTED_PLATFORM_CONFIG_TYPE = ()
 
     def __init__(

@@ -56,7 +56,7 @@ def with_events(
 class _Events:
     """Events of one attempt of a node; all nodes of a pipeline run have the same parent run."""
 
-    _is_silent = False  # for all nodes of this process
+    _is_silent = False  # True after the first error, for all nodes of this process
 
     def __init__(self, ir: pipeline_pb2.Pipeline, node_id: str) -> None:
         pipeline, runtime = ir.pipeline_info.id, ir.runtime_spec

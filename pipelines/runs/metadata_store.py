@@ -200,7 +200,7 @@ def open_reading(store: MetadataStore, *, writable: bool = False) -> Iterator[An
     from ml_metadata.proto import metadata_store_pb2
 
     if isinstance(store, SqliteStore) and not is_metadata(store.path):
-        with open(store.path, "rb"):  # raises an error if it cannot be read
+        with open(store.path, "rb"):  # raises OSError if the file cannot be read
             raise DataError(f"{store}: is no metadata store of runs")
     connection = store.connection_config()
     if connection.HasField("sqlite") and not writable:

@@ -49,7 +49,7 @@ class Beaten:
     label: str = ""
     # Class names by number; empty for a regression.
     classes: tuple[str, ...] = ()
-    # Empty for images, or if there is nothing to fit
+    # Empty for images, or if no feature is a dense tensor of numbers
     rivals: tuple[Rival, ...] = ()
     # Number of rows of each class, and number of these rows for which the model predicts the class
     class_rows: tuple[int, ...] = ()

@@ -40,7 +40,7 @@ from penstock.pipelines.runs.ledger import ROWS_PROPERTY, NodeRows
 # node wrote more or fewer rows than it read.
 REASON_NAME = "rows_differ"
 
-_UNNAMED = ""  # key of a count without a split, such as an evaluation's
+_UNNAMED = ""  # key of a row count that names no split, such as an evaluation's
 _STATISTICS_NAME = "FeatureStats.pb"
 
 ByName = Mapping[str, int]
@@ -188,7 +188,7 @@ def _statistics_rows(uri: str) -> dict[str, int]:
     for split, folder in _split_folders(uri).items():
         path = posixpath.join(uri, folder, _STATISTICS_NAME)
         if not fileio.exists(path):
-            return {}  # sharded statistics, which no node here writes
+            return {}  # sharded statistics, which no node of Penstock writes
         with fileio.open(path, "rb") as file:
             found = statistics_pb2.DatasetFeatureStatisticsList.FromString(file.read())
         rows[split] = int(found.datasets[0].num_examples)

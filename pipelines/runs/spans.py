@@ -71,7 +71,7 @@ def run_spans(
     """Runs spans in order until one fails; skips finished spans if there are several spans.
 
     `finished` returns the id of a finished run of a span, or "" if there is none. If runs are
-    `chained`, all spans after the first one that runs here are run too, even finished ones.
+    `chained`, all spans from the first unfinished one on are run, even finished ones among them.
     """
     redo = is_one = len(spans) == 1
     for span in spans:
@@ -109,7 +109,7 @@ def finished_run(store: Any, pipeline: str, config: Any, fingerprint: str) -> Ru
 
 
 def _fingerprints(run: RunRecord) -> set[Any]:
-    """Returns all input fingerprints; nodes from the cache have them only on their outputs."""
+    """Returns all input fingerprints; cached nodes have them only in properties of outputs."""
     known = [node.options for node in run.nodes]
     known += [plain_properties(one) for node in run.nodes for one in node.outputs]
     return {options.get(_FINGERPRINT) for options in known}

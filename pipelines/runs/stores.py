@@ -20,7 +20,7 @@ from penstock.pipelines.runs.run_record import RunRecord, all_runs
 
 REPORT_NAME = "report.html"
 # The pipelines of this package keep metadata.sqlite in the run's folder; TFX's examples keep
-# metadata/<pipeline>/metadata.db. Other names are from other people's pipelines.
+# metadata/<pipeline>/metadata.db. Other people's pipelines may use other names.
 _FILES = ("metadata.sqlite", "metadata.db")
 _ENDINGS = (".sqlite", ".db")
 _DEEPEST = 3

@@ -23,7 +23,8 @@ _MIN_DATE_SHARE = 0.95
 _CLOCK = r"(?:[T ]+\d{1,2}:\d{2}.*)?"
 _YEAR_FIRST = re.compile(rf"^\s*\d{{4}}[-/.](\d{{1,2}})[-/.](\d{{1,2}}){_CLOCK}\s*$")
 _YEAR_LAST = re.compile(rf"^\s*(\d{{1,2}})[-/.](\d{{1,2}})[-/.]\d{{4}}{_CLOCK}\s*$")
-# A cell without digits in a column of numbers, as the reason of a rejected row quotes it.
+# Matches the reason why a row was rejected; the group is a cell without digits in a column of
+# numbers.
 _NO_NUMBER = re.compile(r"^'([^\d']{1,20})' is not an? (?:integer|number)")
 _BOOLEAN_PAIRS = ({"true", "false"}, {"yes", "no"}, {"t", "f"}, {"y", "n"}, {"on", "off"})
 

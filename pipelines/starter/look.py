@@ -33,7 +33,7 @@ _NO_NAN = {"non_finite": "null"}
 # If fewer rows than this have a value in a column, a split may get none of these rows, so the
 # schema does not require the column.
 _MIN_PRESENT = 20
-_MAX_LIST = 2**31 - 1  # any maximum above 1 means a list of any length
+_MAX_LIST = 2**31 - 1  # in a schema, any maximum above 1 means a list of any length
 
 
 @dataclass(frozen=True)

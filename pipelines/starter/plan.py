@@ -96,7 +96,7 @@ def _bounds(target: Target, look: ColumnLook) -> tuple[str, float, float]:
         share = (max(facts.class_counts) + 0.5) / facts.rows
         return "SparseCategoricalAccuracy", float(f"{share:.6g}"), 0.02
     no, yes = (count * (1 - _TRAIN_SHARE) for count in facts.class_counts)
-    # Two standard errors above the AUC of a random ranking of the evaluation split.
+    # The threshold is two standard errors above the AUC of a random ranking of the evaluation rows.
     chance = 0.5 + 2 * math.sqrt((no + yes + 1) / (12 * no * yes))
     return "AUC", float(f"{min(chance, _MAX_CHANCE_AUC):.3g}"), 0.02
 
@@ -108,8 +108,8 @@ def plan_images(look: ImagesLook, data_name: str) -> Plan:
     # Each stage halves the sides of the image, down to about 4 pixels.
     stages = max(1, round(math.log2(look.side / 4)))
     decoded = train_rows * look.side**2 * look.channels
-    # Just above the share of the most frequent class, which is the accuracy of a constant
-    # prediction.
+    # The threshold is just above the share of the most frequent class, which is the accuracy of a
+    # constant prediction.
     constant = (max(look.classes.values()) + 0.5) / look.rows
     return Plan(
         summary=f"Predicts which of {len(look.classes)} classes an image of {data_name} is of.",

@@ -52,7 +52,7 @@ class Roles:
     booleans: list[str] = field(default_factory=list)
     # Date format by column.
     dates: dict[str, str] = field(default_factory=dict)
-    # Number of values with their own id, by column.
+    # Number of categories that have an id of their own, by column.
     categories: dict[str, int] = field(default_factory=dict)
     # Number of hash buckets, by column of free text.
     texts: dict[str, int] = field(default_factory=dict)
@@ -170,7 +170,8 @@ def _target(look: ColumnLook) -> Target:
 def _positive_last(texts: Sequence[str], look: ColumnLook) -> tuple[str, str]:
     """Returns the two classes, with the positive one last.
 
-    The positive class is a word for yes, the larger number, or the rarer text.
+    Of two numbers, the larger one is the positive class; of two texts, the word that means yes or,
+    if neither does, the rarer one.
     """
     if look.is_whole:
         low, high = sorted(texts, key=int)

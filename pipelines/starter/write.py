@@ -91,7 +91,7 @@ def render_starter(
 def _python(value: Any) -> str:
     """Returns a value as a Python literal; a long one has one line per item.
 
-    Names from the data get into the package's Python files only through this filter.
+    Names from the data get into the package's Python files only through this function.
     """
     if isinstance(value, str):
         # `repr` escapes characters that do not print: line ends, lone surrogates, text direction

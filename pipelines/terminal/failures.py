@@ -21,7 +21,8 @@ class NodeFailedError(PenstockError):
     """
 
     def __init__(self, text: str) -> None:
-        # Messages of an ingest name the option `on_bad_row`. In a run it is `ingest.on_bad_row`.
+        # Messages of an ingest name the option `on_bad_row`. In a pipeline's config, it is called
+        # `ingest.on_bad_row`.
         super().__init__(text.replace("`on_bad_row=", "`ingest.on_bad_row="))
 
 

@@ -22,7 +22,7 @@ class Noise:
     """Log file for the library output, and a console without that output.
 
     Attributes:
-        log: File that receives the output; a temporary file until `keep_in`.
+        log: File that receives the output; a temporary file until `keep_in` is called.
     """
 
     def __init__(self, screen: TextIO, log: Path) -> None:
@@ -57,7 +57,7 @@ def noise_to_log() -> Iterator[Noise]:
         os.dup2(stderr, 2)
         os.close(stdout)
         os.close(stderr)
-        with suppress(OSError):  # the screen is closed, or a file on a full disk
+        with suppress(OSError):  # the screen is closed, or is a file on a full disk
             noise.screen.close()
         if not noise.is_kept:
             noise.log.unlink()

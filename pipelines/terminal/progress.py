@@ -80,7 +80,7 @@ def make_progress(screen: TextIO, title: str, *, quiet: bool = False) -> Progres
 class _LiveTable(Progress):
     """Shows all nodes with state and time, and the running node's progress, redrawn in place."""
 
-    # Each redraw holds the interpreter's lock for a millisecond or two.
+    # Few redraws, because each one holds the interpreter's lock for a millisecond or two.
     _REFRESH_PER_SECOND = 5
 
     def __init__(self, console: Console, title: str) -> None:

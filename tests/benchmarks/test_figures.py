@@ -10,7 +10,7 @@ from penstock.benchmarks import figures
 
 @pytest.mark.parametrize("name", figures.DOCUMENTS)
 def test_a_document_has_the_tables_of_the_figures(name, monkeypatch):
-    monkeypatch.setattr(figures, "ROOT", Path(__file__).parents[2])  # differs in the test image
+    monkeypatch.setattr(figures, "ROOT", Path(__file__).parents[2])  # another in the test image
     text = (figures.ROOT / name).read_text()
     assert figures.rendered(text) == text, "write them: python benchmarks/figures.py"
 
@@ -43,7 +43,8 @@ def test_kept_runs_of_one_contender_leave_those_of_the_other(tmp_path, monkeypat
     kept = figures.kept("scale")
     assert kept["stock"]["10"]["Trainer"] == [3.0, 300.0]
     head, _, _, trainer, check, total, shared = figures.stages(kept)
-    # Stock was run with only one size, so it has no column for the cost of one more row.
+    # The contender `stock` was run with only one size, so it has no column for the cost of one more
+    # row.
     assert (
         head == "| stage | stock, 10 | penstock, 10 | penstock, 900 | us per added row, penstock |"
     )

@@ -24,7 +24,7 @@ def root(tmp_path_factory):
 @pytest.mark.parametrize("name", messages.FORMATS)
 def test_what_is_written_is_read_again(name, tmp_path):
     write, read = messages.FORMATS[name]
-    write(messages.made_users(40), 100, tmp_path / "users")  # 40 users, repeated
+    write(messages.made_users(40), 100, tmp_path / "users")  # 100 users: 40, repeated
     assert read(tmp_path / "users") == 100 * 280
 
 

@@ -170,7 +170,7 @@ def _run_taxi(cluster: Cluster, *options: str) -> str:
 
 
 def taxi_again_is_cached(cluster: Cluster) -> str:
-    """In a second run with the same options, TFX's cache serves all nodes, or all but one."""
+    """In a second run with the same options, at most one node does not come from TFX's cache."""
     run = _run_taxi(cluster, *_FEW_STEPS)
     ended = states(cluster.executions(_STORE), run)
     cached = [node for node, state in ended.items() if state == "CACHED"]
@@ -298,7 +298,7 @@ def jobset_trains(cluster: Cluster) -> str:
 def profile_leaves_others_alone(cluster: Cluster) -> str:
     """Taxi runs in KFP's namespace with the overlay `profile` and MariaDB.
 
-    The overlay affects no other pods.
+    The overlay has no quota, no limits and no policies for other users' pods.
     """
     secret = cluster.kubectl(
         *("create", "secret", "generic", "penstock-mysql", "-n", cluster.namespace),

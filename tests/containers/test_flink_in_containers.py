@@ -199,7 +199,7 @@ def test_lost_task_manager_changes_no_byte(flink, machine, network, s3, taxi_csv
     engine = ("--runner=portable", f"--job-endpoint={flink.endpoint}", "--parallelism=2")
     driver = run_apart(network, (*command, *engine))
     try:
-        # Waits for half of the shards of both splits.
+        # Waits until half of all shards of the two splits exist.
         machine.wait_for("no shards", lambda: shards(s3) >= SHARDS or not runs(driver))
         flink.managers[0].kill()
         flink.managers[0] = flink.start_task_manager(0)

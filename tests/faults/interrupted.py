@@ -44,7 +44,7 @@ def watch(owner, name, say):
     def watched(*args, **more):
         global passed
         line = say(*args)
-        if ".digests.json" in line:  # a cache, kept only for files that are some seconds old
+        if ".digests.json" in line:  # whether this cache is written depends on the time
             return stock(*args, **more)
         passed += 1
         with open(SPEC["log"], "a") as log:

@@ -109,8 +109,8 @@ def test_flink_cluster_fits_the_engine_options():
     assert flink["image"].startswith(f"docker.io/library/flink:{engine.flink_version}-")
     beside = flink["taskManager"]["podTemplate"]["spec"]
     main, pool = beside["containers"]
-    # The securityContext of this container is in the podTemplate of all pods. So the operator must
-    # merge its containers with those of the task managers' podTemplate by name.
+    # The securityContext of the main container is in the podTemplate for all pods. So the operator
+    # must merge that podTemplate's containers with those of the task managers' podTemplate by name.
     assert main.keys() == {"name", "env", "volumeMounts"}
     by_name = "kubernetes.operator.pod-template.merge-arrays-by-name"
     assert flink["flinkConfiguration"][by_name] == "true"
@@ -325,8 +325,8 @@ def test_workflow_defaults_set_what_kfp_has_no_field_for():
     for one in (priority, named):
         kubernetes_validate.validate(one, "1.33", strict=True)
     # In Argo's `operator.go` (processNodeRetries), the policy OnError does not retry failures, and
-    # OnFailure does not retry errors. A DAG that failed has no message: without the expression, it
-    # would retry all its tasks, at each of the three levels of DAGs in a compiled run.
+    # OnFailure does not retry errors. A failed DAG has no message: without the expression, Argo
+    # would retry all tasks of the DAG, at each of the three levels of DAGs in a compiled run.
     retry = spec["templateDefaults"]["retryStrategy"]
     assert (retry["retryPolicy"], retry["expression"]) == ("Always", 'lastRetry.message != ""')
 

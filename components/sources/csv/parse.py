@@ -80,7 +80,7 @@ class RowParser:
         # is not UTF-8 is first decoded as Latin-1 and encoded as UTF-8.
         utf8 = data if is_utf8 else data.decode("latin-1").encode()
         if utf8.startswith(BOM_UTF8):
-            # The file's own byte order mark is not part of `data`, so this mark belongs to the
+            # `data` never contains the byte order mark of the file, so this mark belongs to the
             # first field. Arrow strips one mark at the start of the data, so a second is added.
             utf8 = BOM_UTF8 + utf8
         # read_csv is not used: in each call, it searches all Python objects for references to its

@@ -108,7 +108,7 @@ def _sampled_columns(
 def read_header(
     path: str, splitter: Splitter, options: Csv, known_names: Collection[str]
 ) -> Header:
-    """Reads and checks a header; if it looks like data, it must have one of `known_names`."""
+    """Reads a header; raises DataError if it looks like data and has none of `known_names`."""
     delimiter = options.delimiter or ","
     header, head = line_header(path, not_text, _HEAD_BYTES)
     is_whole, start = len(head) < _HEAD_BYTES, header.data_start

@@ -48,7 +48,7 @@ def label_rows(path: str, variable: str | None) -> list[Mapping[str, object]]:
     variables = read_matlab(path)
     if variable is not None:
         value: Any = variables.get(variable)
-        rows = value if isinstance(value, list) else [value]  # A single struct is not a list.
+        rows = value if isinstance(value, list) else [value]  # a single struct is a mapping
     else:
         vectors = {name: value for name, value in variables.items() if isinstance(value, list)}
         length = max(map(len, vectors.values()), default=0)

@@ -79,7 +79,7 @@ def open_requests(inputs: Sequence[str], options: Requests, spread: Spread) -> S
 
 
 def _labelled(rows: Iterator[Row], options: Requests, labelled: Counter[bool]) -> Iterator[Row]:
-    """Yields the rows; each gets the columns of the label with the same key, if there is one.
+    """Yields the rows; adds the columns that the labels file has for a row's key, if it has any.
 
     Counts rows with a label in `labelled[True]`, and rows without one in `labelled[False]`.
     """

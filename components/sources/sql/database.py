@@ -230,8 +230,8 @@ def bound_query(query: str, params: Mapping[str, str]) -> TextClause:
         )
     if unknown := sorted(set(params) - wanted):
         raise UsageError(f"params names {unknown[0]!r}; the query has no :{unknown[0]}")
-    # Parameters have no type, so that the database converts each text to the type with which it is
-    # compared.
+    # Parameters have no type, so that the database converts each text to the type of the column or
+    # value with which the query compares it.
     binds = [sa.bindparam(name, value, type_=NullType()) for name, value in params.items()]
     return clause.bindparams(*binds)
 

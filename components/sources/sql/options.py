@@ -21,8 +21,8 @@ class Sql(ColumnOptions):
             key; give it instead of a query.
         params: Values of the query's parameters, each `name=value`. They are bound as text, never
             pasted into the statement; for a number write CAST(:name AS INTEGER) in the query.
-        sample_rows: Maximum number of first rows from which types are inferred if the database does
-            not state them.
+        sample_rows: Maximum number of rows, from the start of the result, from which types are
+            inferred if the database does not state them.
         credentials_file: Path of a file with the lines `user = ...` and `password = ...`.
     """
 

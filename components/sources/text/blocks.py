@@ -44,7 +44,7 @@ class RowPlace(NamedTuple):
 class RowBlock:
     offset: int  # Offset in the file at which `data` begins
     data: bytes  # Bytes of the rows, including line ends
-    ends: np.ndarray  # int64 [rows], including blank rows: index after each row in `data`
+    ends: np.ndarray  # int64 [rows], including blank rows: end of each row, as an index in `data`
     quoted: bool = False  # Whether `data` may contain quotes, so that rows may have several lines
     # For a block with one broken row: index in `data` of the unclosed quote, or 0 if the row is too
     # long. None for a block with good rows.

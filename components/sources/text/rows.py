@@ -72,8 +72,8 @@ def _ends_by_parity(buffer: bytes, delimiter: str, *, last: bool) -> np.ndarray 
     is_edge = np.zeros(256, np.bool_)
     is_edge[[ord(delimiter), LF, CR, QUOTE]] = True
     opens = is_edge[values[opening - 1]] | (opening == 0)
-    # The byte after each closing quote is checked. No byte follows a quote at the end of the
-    # buffer, so this quote itself is checked, and it passes.
+    # The byte after each closing quote is checked. If the quote is the last byte of the buffer, the
+    # quote itself is checked instead, and it passes.
     closes = is_edge[values[np.minimum(closing + 1, len(values) - 1)]]
     if not (opens.all() and closes.all()):
         return None

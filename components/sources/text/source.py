@@ -73,7 +73,8 @@ class TextFile(ScannedFile):
     header: Header
     data_end: int
     has_data: bool  # Whether any row is not blank
-    # int64 [cells + 1, 3]: byte, row and line of row starts, ascending; the last is the end.
+    # int64 [n, 3]: byte, row and line of the first row start of each cell that has one; last, those
+    # of the end of the data.
     checkpoints: np.ndarray
 
     @property

@@ -90,8 +90,8 @@ class RowDecoder:
 
     def __init__(self, kinds: Mapping[str, str], columns: Sequence[Column] = ()) -> None:
         self._is_known, self._columns = bool(kinds), columns
-        # Kinds of the features if NumPy decodes the next rows. Empty if tfx_bsl decodes them,
-        # because of their layout or because the kinds are not known before the first batch.
+        # Kinds of the features if NumPy is to decode the next rows. Empty if tfx_bsl is to decode
+        # them: if earlier rows had another layout, or if no batch has shown the kinds yet.
         self._plain = {name: FeatureKind(kind) for name, kind in kinds.items()}
         self._decoder: Any = None
 
@@ -139,7 +139,7 @@ class RowDecoder:
         decoder, self._decoder = self._decoder or _tfx_bsl_decoder(self._columns), None
         try:
             batch = decoder.DecodeBatch(rows)
-        except RuntimeError as error:  # `decoder` holds part of the batch and is not kept.
+        except RuntimeError as error:  # `decoder` holds part of the batch, so it is not used again
             raise DataError(f"{where}: {str(error).removeprefix('INVALID_ARGUMENT: ')}") from error
         self._decoder = decoder
         order = sorted(batch.schema.names)
@@ -172,7 +172,7 @@ def _tfx_bsl_decoder(columns: Sequence[Column]) -> Any:
 
 
 def _plain_kinds(batch: pa.RecordBatch) -> dict[str, FeatureKind]:
-    """Returns the kind of each feature; an empty dict if a feature has several values in a row."""
+    """Returns the kind of each feature; none at all if any row has several values of a feature."""
     kinds = {}
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         kinds[name] = FeatureKind.FLOAT  # any kind will do if no row has a value
@@ -198,7 +198,7 @@ def _listed(column: pa.Array) -> pa.Array:
 
 
 def _as_column(decoded: pa.RecordBatch, column: Column) -> tuple[pa.Array, dict[int, int]]:
-    """Returns a column in its type, and the number of values in each row that has too many.
+    """Returns a column in its type and, for each row with too many values, their number.
 
     An empty list counts as no value, because CsvExampleGen writes a missing value in this way.
     """

@@ -69,7 +69,7 @@ def find_splits(folder: str, wanted: Sequence[str]) -> list[RowSplit]:
 
 
 def _remote_files(folder: str) -> dict[str, RemoteFile]:
-    """Returns the files at an address by name; empty for a local folder or without a manifest."""
+    """Returns the files below an address, by relative path; empty if local or without manifest."""
     if not is_remote(folder):
         return {}
     address = normal_address(folder).rstrip("/")

@@ -22,7 +22,7 @@ from penstock.components.tfrecord.unlisted import missing_members
 
 
 def listed_shards(inputs: Sequence[str], files: Sequence[str]) -> dict[str, Shard]:
-    """Returns manifest entries by the file's `identity`.
+    """Returns the manifest entries of the listed files, by each file's `identity`.
 
     Raises DataError if files are not those that a manifest lists, or if a numbered set without a
     manifest is incomplete. Digests are not compared.

@@ -77,7 +77,7 @@ class TFRecord(KindOptions):
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TFRecordFile(ScannedFile):
     compression: str  # `""`, `"GZIP"` or `"ZLIB"`.
-    checkpoints: tuple[int, ...]  # First byte of every 256th record; empty for a compressed file
+    checkpoints: tuple[int, ...]  # Offset of every 256th record; empty for a compressed file
     sequences: int = 0  # Number of records that are SequenceExamples with a feature list
 
     def read(self, start: int, end: int) -> Iterator[Record]:

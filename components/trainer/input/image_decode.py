@@ -146,6 +146,6 @@ def _fitted(image: tf.Tensor, options: ImageInputOptions) -> tf.Tensor:
         top, left = (shape[0] - height) // 2, (shape[1] - width) // 2
         image = image[top : top + height, left : left + width]
     # Bilinear resizing yields no values outside the range of the pixels, and does not change an
-    # image of the right size. The cast truncates. Rounding would reduce the error by at most half
-    # of one of 255 levels, but would take 3 % longer.
+    # image of the right size. The cast truncates, so a value may be too low by less than 1 (of
+    # 255). Rounding would halve the largest error, but would take 3 % longer.
     return tf.cast(tf.image.resize(image, [options.height, options.width]), image.dtype)

@@ -106,7 +106,7 @@ class PackedInput(Input):
             window_rows=self.options.shuffle_window_rows,
             in_memory=in_memory,
         )
-        shards.batch(np.arange(1))  # raises DataError if the first shard has another layout
+        shards.batch(np.arange(1))  # raises DataError if the first shard is unlike `layout`
         return files, shards
 
     def _batches(
@@ -117,7 +117,7 @@ class PackedInput(Input):
         rows: int | None,
         batch_size: int,
     ) -> tf.data.Dataset:
-        """Returns batches of rows; `numbers` maps each element of `begins` to the rows' numbers.
+        """Returns batches of rows; `numbers` maps each element of `begins` to row numbers.
 
         `rows` is the number of rows for each element, a multiple of `batch_size`. If it is None,
         the number varies, and each element yields one batch.

@@ -59,7 +59,7 @@ def padded(
     """Returns the features of `records`, with the ragged ones made dense.
 
     If all lists of a ragged feature in a batch are empty, they are padded to length 1. The dense
-    features named in `defaults` are padded in the same way, with the given value; a value of None
+    features named in `defaults` are padded in the same way, with their value in `defaults`; None
     means 0 or the empty string.
     """
     found, defaults = dict(features), defaults or {}

@@ -111,7 +111,7 @@ class Passes:
         return blocks, tf.ensure_shape(window, []), tf.ensure_shape(drop, [])
 
     def seeds(self, number: tf.Tensor, first: Any, drop: Any) -> tf.data.Dataset:
-        """Returns (seed, rows to drop) of each window from `first` on; later ones drop no rows."""
+        """Returns (seed, rows to drop) of windows from `first` on: `drop` for `first`, then 0."""
         windows = tf.data.Dataset.range(first, ENDLESS)
         return windows.map(
             lambda window: (self.seed(number, window), tf.where(window == first, drop, 0))
@@ -144,7 +144,7 @@ class Passes:
         ]
 
     def _sizes(self, plan: PassPlan) -> np.ndarray:
-        """Returns window sizes; `plan.ahead` rows are a first window, which `read` skips."""
+        """Returns window sizes; if `plan.ahead` is above 0, it comes first, and `read` skips it."""
         if not plan.ahead:
             return np.array([self.order.window], np.int64)
         windows = 2 + sum(self.order.file_rows or ()) // self.order.window

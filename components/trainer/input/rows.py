@@ -198,7 +198,7 @@ def _parsed_together(passes: Passes, spec: Spec) -> int:
     if rows is None or _varying(spec) or any(compression for _, compression in passes.files.pairs):
         return 0
     # The result is at most the number of rows in a pass: to collect more rows, the parser would
-    # wait for the start of the next pass, which takes 10 ms.
+    # wait 10 ms for the start of the next pass.
     return min(_PARSED_ROWS, rows, _PARSED_BYTES * rows // stored)
 
 

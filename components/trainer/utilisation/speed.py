@@ -27,8 +27,8 @@ CALL_SECONDS = 0.2
 # Number of calls at the end of the training whose durations are used: 100 s at `CALL_SECONDS` each.
 # Earlier calls may have read from a cold cache.
 _LAST_CALLS = 512
-# A call that repeats steps on one batch runs at most the number of steps of the training, divided
-# by `_PART_OF_STEPS`.
+# A call that repeats steps on one batch runs at most as many steps as this run of the training has
+# had, divided by `_PART_OF_STEPS`, but at least one.
 _PART_OF_STEPS = 50
 
 

@@ -172,7 +172,8 @@ KINDS = {
     "odd texts": ("", lambda rng: [b"", b" ", "ü".encode(), b"x" * 1000][rng.integers(4)]),
     "numbers as texts": ("", lambda rng: b"%d" % rng.integers(30)),
 }
-# By form of column: a function that draws the number of values in a row, or None to omit it.
+# By form of column: a function that draws the number of values in a row, or None for a row without
+# the column.
 FORMS = {
     "dense": lambda rng: 1,
     "pairs": lambda rng: 2,

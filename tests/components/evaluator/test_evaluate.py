@@ -232,7 +232,7 @@ def assert_same(output, expected):
     ):
         ours, theirs = read(load(str(output)), field), read(load(str(expected)), field)
         assert ours.keys() == theirs.keys()
-        # Keras sums in float32, and our batches are not TFMA's, so the last digits may differ.
+        # Keras sums in float32, and our batches differ from TFMA's, so the last digits may differ.
         assert ours == pytest.approx(theirs, rel=2e-5, abs=1e-6, nan_ok=True)
     assert verdict(output) == verdict(expected)
     ours, theirs = (json.loads((p / "eval_config.json").read_text()) for p in (output, expected))

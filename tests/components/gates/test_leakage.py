@@ -114,7 +114,7 @@ def test_column_without_a_value_in_one_split_is_no_error(values, kind):
 
 def test_features_that_the_sample_of_a_split_lacks_are_left_out():
     ids = [i // 2 for i in range(100)]
-    lists = {"tag_id": ids, "label": ids}  # in eval they are lists, which its sample omits
+    lists = {"tag_id": ids, "label": ids}  # lists in eval, so its sample omits these columns
     train = pa.table({"a_id": ids, "y": CHANCE.normal(size=100), **lists})
     evaluation = pa.table({"extra": [1], "y": [0.5], "a_id": [7]})
     [leak] = find_leaks({"train": train, "eval": evaluation}, ["y", "label"])

@@ -6,7 +6,7 @@ from penstock.components.gates.retrain_gate import decide
 
 
 def statistics(rows, unlabelled=0, **pay):
-    """Statistics of the split `train`: counts of the texts of `pay`, and the label `tips`."""
+    """Statistics of `train`: `pay` has these counts of texts; `unlabelled` rows lack a label."""
     found = statistics_pb2.DatasetFeatureStatistics(num_examples=rows)
     words = found.features.add(name="pay", type=statistics_pb2.FeatureNameStatistics.STRING)
     words.string_stats.common_stats.num_non_missing = rows

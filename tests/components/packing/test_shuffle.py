@@ -17,7 +17,7 @@ def lists(values, kind):
 
 
 def batches():
-    """1,000 rows in ten batches; `text` is null in one batch, and `some` is in the last four."""
+    """1,000 rows in ten batches; `text` is null in one, and only the last four have `some`."""
     for start in range(0, 1000, 100):
         rows = range(start, start + 100)
         columns = {"row": lists(rows, pa.int64()), "text": lists(map(str, rows), pa.large_binary())}

@@ -59,7 +59,7 @@ def test_each_pass_has_each_row_once_over_all_shares_after_any_interruptions():
         shares = orders(chance)
         total = sum(shares[0].file_rows)
         for order in shares:
-            # Together, the shares read at least 4 passes: the count is rounded up, because a share
+            # Together, the shares read at least 4 passes: `count` is rounded up, because one share
             # may have one row more than another.
             count = -(-4 * total // len(shares))
             stops = sorted(chance.choices(range(count), k=chance.randint(0, 4)))

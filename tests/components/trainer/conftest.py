@@ -98,7 +98,7 @@ class Toy:
 
     @staticmethod
     def slowed(dataset, work):
-        """The same batches; before each of them, Python calls `work`."""
+        """The batches of `dataset`; before each of them, Python calls `work`."""
 
         def after(features, label):
             with tf.control_dependencies([tf.py_function(work, [], [])]):

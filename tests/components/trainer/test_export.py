@@ -71,7 +71,7 @@ def test_serving_takes_raw_records_without_the_label(transform, tmp_path):
 
 
 def test_a_model_of_parsed_columns_keeps_each_ones_own_value(tmp_path):
-    """TensorFlow's optimiser would give both columns the values of one (docs/upstream.md)."""
+    """Without `isolated`, both outputs would get the values of one column (docs/upstream.md)."""
     inputs = {name: keras.Input((1,), name=name) for name in ("a", "b")}
     roots = [keras.ops.max(keras.ops.sqrt(x), axis=1, keepdims=True) for x in inputs.values()]
     model = keras.Model(inputs, dict(zip(("root of a", "root of b"), roots, strict=True)))

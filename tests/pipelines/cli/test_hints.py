@@ -36,7 +36,7 @@ _NOT_OF_INIT = (
 
 
 def sentences(*folders):
-    """(file, text) of all strings with a blank in the code of the folders, except docstrings."""
+    """(file, text) of each string with a blank, except docstrings, in the code of the folders."""
     for folder in folders:
         for file in sorted((ROOT / folder).rglob("*.py")):
             tree = ast.parse(file.read_text())

@@ -123,8 +123,8 @@ def test_a_tab_and_a_split_without_rows(tmp_path):
     assert [c.name for c in read_manifest(tmp_path / "out").columns] == ["id", "name"]
 
 
-# Python runs this code at the start of each process. It makes the first process that opens a shard
-# of train wait until a signal ends this process.
+# Python runs this code at the start of each process. The first process that opens a shard of train
+# then waits until a signal ends it.
 WAIT = """
 import os, sys, time
 

@@ -37,7 +37,7 @@ for line in sys.stdin:
 
 @pytest.fixture
 def answers(tmp_path, runs):
-    """A function that runs commands in a folder with a table, a folder, shards and a run."""
+    """Runs commands in a folder with a table, an empty folder, shards and a store with a run."""
     (tmp_path / "table.csv").write_text("a,b\n1,2\n3,4\n")
     (tmp_path / "folder").mkdir()
     runs.node("run-1", "Trainer", outputs=[runs.artifact("Model", tmp_path / "folder")])

@@ -25,7 +25,7 @@ def call(*arguments):
 
 
 class Pipeline:
-    """Hand-made runs of data, training and evaluation, below `root`."""
+    """Hand-made runs with nodes for data, training and evaluation; their files are below `root`."""
 
     def __init__(self, runs, root):
         self.runs, self.root, self.number = runs, root, 0
@@ -49,7 +49,7 @@ class Pipeline:
         return model
 
     def left(self):
-        """Existing folders, by node and number."""
+        """The artifact folders that still exist, as `node/number`."""
         return {f"{p.parts[-3]}/{p.parts[-1]}" for p in self.root.glob("[!.]*/[!.]*/*")}
 
 

@@ -54,7 +54,7 @@ def test_binds_parameters_by_type(kind, text, value):
     node = {int: "rows", float: "share", str: "note"}[kind]
     made = count(**{"rows": 1, node: RuntimeParameter("p", kind)})
 
-    # A node needs only its own parameters.
+    # `count` needs no value for this parameter of another node.
     other = count(rows=RuntimeParameter("other", int)).with_id("other")
 
     bound = irs.bind_parameters(ir_of(made, other), "count", {"p": text})

@@ -92,7 +92,7 @@ def test_definition_is_built_with_changed_options_and_the_roots_of_pods(recipe):
     built, _ = Recipe.from_text(recipe.to_text()).build(texts)
 
     text = text_of(built, "Writer")
-    # `limits` is replaced as a whole; `sizes` is that of the recipe.
+    # `limits` is replaced as a whole; `sizes` keeps the recipe's value.
     assert "{'auc': 0.9} (8,)" in text
     assert "max_steps=100, rate=1e-05" in text
     assert text_of(built, "Pusher") == "/penstock/runs/with-options"
@@ -110,7 +110,7 @@ def test_another_graph_than_the_compiled_one_is_refused(recipe):
 
 
 def test_a_run_of_a_span_reads_it_and_the_window_that_ends_with_it(tmp_path):
-    """`penstock submit --spans` starts such a run for each span."""
+    """`penstock submit --spans` starts one run like this for each span."""
     changes = {"data": f"{tmp_path}/{{SPAN}}/*.csv", "last_spans": 3, "start_from": "blessed"}
     changes["parameters"] = ["span"]
     ir = build_ir(find_pipeline("taxi", changes), {})

@@ -70,8 +70,8 @@ def test_explanation_names_the_columns_that_moved_a_prediction(tmp_path, runs):
     out = tmp_path / "predictions.parquet"
     data = rows_of(tmp_path, "a1,20,1.5,pro", "b2,,,", "c3,70,2,basic", "d4,30,2,pro")
     predict(str(runs), data, out, explain=True)
-    # The effects are relative to the median age of 30, for which the model predicts no with a
-    # probability of 0.7. The model uses no other column.
+    # The effects are relative to the median age of 30, for which the model predicts `no`
+    # with a probability of 0.7. The model uses no other column.
     assert pq.read_table(out)["because"].to_pylist() == [
         "age=20 (+0.1)", "age=nothing (+0.7)", "age=70 (+0.4)", "",
     ]  # fmt: skip

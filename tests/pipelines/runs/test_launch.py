@@ -173,9 +173,9 @@ def test_a_clock_that_goes_back_a_day_changes_nothing(tmp_path, monkeypatch):
     assert [push(tmp_path, words)[:2] for words in "BABB"] == [
         ("cached", "B"), ("done", "A"), ("done", "B"), ("done", "B"),
     ]  # fmt: skip
-    # The last Pusher ran, because the push of B in TFX's cache is the one that is dated tomorrow,
-    # and the served model is from a later push. This Pusher found B already pushed, so there are
-    # only four versions.
+    # For the last Pusher, TFX's cache has the push of B that is dated tomorrow, but the served
+    # model is from a later push, so this Pusher ran. It found B already pushed, so there are only
+    # four versions.
     versions = sorted(int(version.name) for version in (tmp_path / "serving").iterdir())
     assert versions == list(range(versions[0], versions[0] + 4))
     with open_store(SqliteStore(str(tmp_path / "metadata.sqlite"))) as handle:

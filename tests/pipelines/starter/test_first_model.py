@@ -24,7 +24,7 @@ class User:
         return json.loads(self._type(self.folder / name, "run", "--json"))
 
     def trials_of(self, name):
-        """Runs a package with the search space that is a comment in its `model.py`."""
+        """Runs a package after making code of the comment with the search space in `model.py`."""
         model = self.folder / name / name / "model.py"
         text = model.read_text()
         begin, end = text.index("# def search_space"), text.index("def run_fn")

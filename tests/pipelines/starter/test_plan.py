@@ -1,4 +1,4 @@
-"""Numbers of a first config, computed from properties of data."""
+"""The numbers in the config of `penstock init`, computed from properties of the data."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Tests the path from image files to batches and Examples: source, `ingest` and command."""
+"""Tests the path from image files to batches and Examples: source, function `ingest`, command."""
 
 import hashlib
 import subprocess

@@ -52,7 +52,7 @@ pytestmark = pytest.mark.timeout(1500)
 
 
 def made(path):
-    """Returns a file that `make` builds."""
+    """Returns the path of a file, which `make` builds if it is missing."""
     if not path.exists() and subprocess.run(["make", path.relative_to(ROOT)], cwd=ROOT).returncode:
         pytest.skip("KServe is built by go, from the package index and the module proxy")
     return path

@@ -1,4 +1,4 @@
-"""Databases in a real pipeline, which may leak no password."""
+"""Databases as sources of a real pipeline, which may leak no password."""
 
 import logging
 import sqlite3

@@ -1,4 +1,4 @@
-"""Compressed text gives the rows and lines of the plain files, with one task per file."""
+"""Compressed text gives the rows and line numbers of the plain files; each file makes one shard."""
 
 import bz2
 import gzip

@@ -183,7 +183,7 @@ print(float(take()))
 
 @pytest.mark.slow
 def test_a_process_ends_while_its_input_works_ahead():
-    """With `tf.numpy_function` instead of `python_op`, five of six such processes hung at exit."""
+    """With `tf.numpy_function` instead of `python_op`, the process hung at exit in 5 of 6 runs."""
     for _ in range(3):
         done = subprocess.run(
             [sys.executable, "-c", ENDS_WHILE_IT_READS], capture_output=True, text=True, timeout=120

@@ -47,7 +47,7 @@ def options(**changes):
 
 
 def labels_of(dataset, batches=None):
-    """The labels of each batch, after each was compared with its image."""
+    """The labels of each batch; also checks that each image has the pixels of its label."""
     found = []
     for features, label in itertools.islice(dataset, batches):
         image = features["image"]

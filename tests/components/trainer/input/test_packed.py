@@ -27,7 +27,7 @@ FIRST = "Split-train/data-00000-of-00004.arrow"
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory, data):
-    """A folder with a manifest and Examples of row, x, y, and a name that a third of them lack."""
+    """A folder with a manifest and Examples of `row`, `x`, `y` and `name`; a third lack `name`."""
     return data.write_examples(tmp_path_factory.mktemp("rows"))
 
 

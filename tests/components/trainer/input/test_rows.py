@@ -39,7 +39,7 @@ def test_small_batches_are_parsed_together_and_stay_the_same(shards, data, monke
         return [(features["row"].numpy().tolist(), y.numpy().tolist()) for features, y in found]
 
     alone = batches(10)
-    assert sizes[1:] == [10]  # the first size is of the one record that is parsed as a check
+    assert sizes[1:] == [10]  # before these batches, one record is parsed as a check
     assert batches(4096) == alone
     assert sizes[1:] == [100]
 

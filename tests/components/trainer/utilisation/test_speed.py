@@ -100,7 +100,7 @@ def test_steps_on_a_kept_batch_leave_the_model_as_it_is():
         model.weights[0].assign_add(np.ones((2, 1)))
 
     assert len(kept_seconds(model, run, 100, 1000)) == 5
-    assert counts == [1, 20, 20, 20, 20, 20]  # 1 step, then a tenth of 1000 steps in 5 calls
+    assert counts == [1, 20, 20, 20, 20, 20]  # 1 step, then 5 calls for a tenth of 1000 steps
     for weight, value in zip(model.weights, before, strict=True):
         np.testing.assert_array_equal(weight.numpy(), value)
 
