@@ -17,8 +17,8 @@ from penstock.pipelines.blocks.target import Target
 TFMA, TFDV = "tensorflow_model_analysis", "tensorflow_data_validation"
 TFT = "tensorflow_transform"
 EVALUATOR = f"{TFMA}.evaluators.metrics_plots_and_validations_evaluator"
-# For each part that would break: the private names that it uses, and the number of arguments that
-# it passes.
+# For each part of Penstock that breaks if one of them is missing: the private names that it uses,
+# and the number of arguments that it passes to each.
 SEAMS = {
     "BatchEvaluator: which computations metrics need, and how they follow from sums": {
         f"{EVALUATOR}:_filter_and_separate_computations": 1,

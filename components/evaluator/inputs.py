@@ -42,7 +42,8 @@ class Batch:
 
     rows: int
     extracts: Extracts  # in TFMA's form before it splits batches into rows
-    column: Callable[[str], list[Values] | None]  # values of each feature to slice by
+    # Returns the values of a feature to slice by in each row; None if the batch lacks the feature.
+    column: Callable[[str], list[Values] | None]
 
 
 class Predictor:

@@ -99,7 +99,7 @@ def _ensure(create: Callable[[str], object], name: str) -> None:
 
 
 def _known(client: Any, name: str, digest: str) -> str | None:
-    """Returns the version with a digest; an earlier attempt that was killed may have made it."""
+    """Returns the version whose tag is `digest`, if an earlier attempt has made it."""
     found = client.search_model_versions(f"name='{name}'")
     return next((str(one.version) for one in found if one.tags.get(_MODEL) == digest), None)
 

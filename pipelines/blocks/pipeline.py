@@ -101,8 +101,8 @@ def training_pipeline(
     for other in gates:
         other.add_upstream_node(gate)
 
-    # Outputs: `retrain` (yes or no) and `verdict`, String artifacts. If `retrain` is no, all nodes
-    # from Transform on are skipped
+    # RetrainGate has two outputs, the String artifacts `retrain` (yes or no) and `verdict`. If
+    # `retrain` is no, all nodes from Transform on are skipped.
     retrain = []
     condition: AbstractContextManager[object] = nullcontext()
     if config.retrain.is_set:

@@ -169,8 +169,8 @@ def _jobset(workers: int, retries: int, template: Mapping[str, Any]) -> dict[str
 
 def _render(placement: Placement, gpu: Gpu | None) -> _Pod:
     ids = {"runAsUser": placement.run_as_user, "runAsGroup": placement.run_as_user}
-    # KFP 2.16 and newer set the other fields that Pod Security `restricted` requires. In the JSON
-    # of a proto, an int64 is a text.
+    # This security context has three fields; KFP 2.16 and newer add the others that Pod Security
+    # `restricted` requires. In the JSON of a proto, an int64 is a text.
     as_texts = {name: str(value) for name, value in ids.items()}
     kfp: dict[str, Any] = {"securityContext": {**as_texts, "runAsNonRoot": True}}
     seccomp = {"seccompProfile": {"type": "RuntimeDefault"}}

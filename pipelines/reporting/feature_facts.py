@@ -50,7 +50,7 @@ class SplitFeature:
 
 @dataclass(frozen=True)
 class FeatureFacts:
-    """A feature in all splits.
+    """Facts about one feature: in each split, and its distances between splits and runs.
 
     Attributes:
         skew: Distance between the first two splits, 0..1.

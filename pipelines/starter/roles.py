@@ -220,7 +220,10 @@ def _frequent(look: ColumnLook) -> int:
 
 
 def _tokens(look: ColumnLook) -> list[str]:
-    """Returns the few texts without a digit, such as `.`, in a column of numbers; else none."""
+    """Returns the texts, such as `.`, that mean "no value" in a column of numbers.
+
+    Returns none if they are many or contain a digit.
+    """
     texts = look.texts[:_LOOKED_AT_TEXTS] if look.is_text else []
     others = [text for text in texts if not _NUMBER.fullmatch(text)]
     are_few = len(others) <= min(_MOST_TOKENS, 0.1 * look.distinct)

@@ -177,7 +177,7 @@ def test_dns_is_reachable_where_it_is_local_to_the_node(overlays):
 
 
 def users_own(render, tmp_path, **changes):
-    """The objects of a user's kustomization, in whose folder `penstock` links to the repository."""
+    """The objects of a user's kustomization, next to a symbolic link to the repository."""
     (tmp_path / "penstock").symlink_to(K8S.parent)
     kind = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
     (tmp_path / "kustomization.yaml").write_text(yaml.dump({**kind, **changes}))

@@ -1,4 +1,7 @@
-"""Decodes serialized Examples to Arrow columns: Penstock's by NumPy, others by tfx_bsl in C++."""
+"""Decodes serialized Examples to Arrow columns.
+
+NumPy decodes Examples that Penstock wrote with at most one value per feature, tfx_bsl all others.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
