@@ -87,7 +87,7 @@ def read_login(credentials_file: str | None) -> Login:
 
 
 class Database:
-    """Any database; a subclass may also determine the types of columns or the state of the data."""
+    """Any database; subclasses may know the types of columns and a digest of the data."""
 
     # Whether two columns may have names that differ only in case, which most databases refuse
     tells_case = False

@@ -26,7 +26,7 @@ def test_a_try_that_still_runs_does_not_spoil_the_commit(tmp_path, monkeypatch):
 
 
 def test_a_try_that_is_done_after_the_commit_leaves_no_folder(tmp_path):
-    """When one attempt at a task is done, Spark stops a speculative second one midway."""
+    """Like a second, speculative attempt of Spark at a task, which ends after the commit."""
     with open_output(tmp_path / "out") as output:
         with output.new_try() as folder:
             (folder / WORK_DIR / "00003-7-00000").mkdir(parents=True)
