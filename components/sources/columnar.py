@@ -160,18 +160,13 @@ class ColumnarSource(FileSource[ColumnarFile]):
                 if end <= piece.start:
                     size.rows = max(first, _rows_to_skip(batch, size.rows, most))
                 else:
-                    if row <= piece.start:
+                    if row <= piece.start:  # converted rows may be far larger than skipped ones
                         size.rows = first
+                    columns = [batch.column(batch.schema.names.index(name)) for name in in_file]
                     begin = max(row, piece.start)
-                    wanted = batch.slice(begin - row, piece.end - begin)
-                    for part in _slices(wanted, size):
-                        columns = [part.column(part.schema.names.index(name)) for name in in_file]
-                        rows = pa.RecordBatch.from_arrays(columns, names)
-                        converted = self._convert(rows, file, begin)
-                        yield converted
-                        begin += part.num_rows
-                        row_bytes = converted.table.nbytes // part.num_rows
-                        size.rows = next_batch_rows(size.rows, row_bytes, most)
+                    rows = pa.RecordBatch.from_arrays(columns, names)
+                    rows = rows.slice(begin - row, piece.end - begin)
+                    yield from self._convert_in_parts(rows, file, begin, size, most)
                 row = end
                 if row >= piece.end:
                     break
@@ -179,6 +174,19 @@ class ColumnarSource(FileSource[ColumnarFile]):
             raise DataError(
                 f"{piece.file}: rows end at {row}, the footer says {piece.end}; copy it again"
             )
+
+    def _convert_in_parts(
+        self, rows: pa.RecordBatch, file: ColumnarFile, first: int, size: BatchSize, most: int
+    ) -> Iterator[Batch]:
+        """Converts rows in parts of `size`, which follows from the size of converted rows."""
+        at = 0
+        while at < rows.num_rows:
+            part = rows.slice(at, size.rows)
+            converted = self._convert(part, file, first + at)
+            yield converted
+            at += part.num_rows
+            row_bytes = converted.table.nbytes // part.num_rows
+            size.rows = next_batch_rows(size.rows, row_bytes, most)
 
     def _convert(self, rows: pa.RecordBatch, file: ColumnarFile, first: int) -> Batch:
         """Converts rows of the file; `first` is the index of the first one."""
@@ -283,14 +291,6 @@ def _rows_to_skip(batch: pa.RecordBatch, rows: int, most: int) -> int:
     """
     row_bytes = batch.get_total_buffer_size() // max(1, batch.num_rows)
     return next_batch_rows(rows, row_bytes, most)
-
-
-def _slices(batch: pa.RecordBatch, size: BatchSize) -> Iterator[pa.RecordBatch]:
-    at = 0
-    while at < batch.num_rows:
-        some = batch.slice(at, size.rows)
-        yield some
-        at += some.num_rows
 
 
 def open_columnar(
